@@ -215,8 +215,8 @@ func insertConversation(ctx context.Context, tx *sql.Tx, c Conversation, at time
 }
 
 // grow stores the totals and the state of the run's conversation with the run's messages,
-// and returns it, with the last message of its chosen branch. If somebody else has changed it since the snapshot, grow reads
-// it first.
+// and returns it, with the last message of its chosen branch, 0 where that is the newest one. If somebody else has
+// changed it since the snapshot, or an older branch was chosen, grow reads it first.
 func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (c Conversation, tip int64, err error) {
 	if run.Conversation, err = succeed(ctx, tx, run.Conversation, session, at); err != nil {
 		return run.Conversation, 0, err
@@ -230,13 +230,16 @@ func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time)
 	if err != nil {
 		return c, 0, err
 	}
-	err = tx.QueryRowContext(ctx, `
+	result, err := tx.ExecContext(ctx, `
 		UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, window_start = ?, window_cut = ?, window_budget = ?, window_named = ?, updated_at = ?
-		WHERE id = ? AND messages = ? AND title = ? AND state = ? AND deleted = 0 RETURNING tip`,
+		WHERE id = ? AND messages = ? AND title = ? AND state = ? AND tip = 0 AND deleted = 0`,
 		c.Messages, c.Tokens, c.Title, string(state), c.Window.Start, c.Window.Cut, c.Window.Budget, c.Window.Named, db.Millis(at),
-		c.row, run.Conversation.Messages, run.Conversation.Title, string(known)).Scan(&tip)
-	if !errors.Is(err, sql.ErrNoRows) {
-		return c, tip, err
+		c.row, run.Conversation.Messages, run.Conversation.Title, string(known))
+	if err != nil {
+		return c, 0, err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 1 {
+		return c, 0, err
 	}
 	if c, err = currentConversation(ctx, tx, run, session, at); err != nil {
 		return c, 0, err

@@ -128,20 +128,27 @@ func readMessages(ctx context.Context, q db.Querier, query string, args ...any) 
 	return list, rows.Err()
 }
 
-func scanMessage(row *sql.Rows) (m Message, err error) {
-	var id, at int64
-	var parts, files, calls, sender, note []byte
-	var callID, toolName, sourceID, noted, finish, reasoning sql.NullString
-	var failed sql.NullBool
-	err = row.Scan(&id, &m.Seq, &m.RunID, &m.Role, &m.State, &m.SetAside, &m.Internal, &m.Content, &parts, &files, &calls, &callID, &toolName, &m.Tokens,
-		&sender, &sourceID, &noted, &finish, &failed, &reasoning, &note, &at)
+// messageRow is what a row of selectMessages has beside the fields of the message, which it fills.
+type messageRow struct {
+	Message
+	id, at                                               int64
+	parts, files, calls, sender, note                    []byte
+	callID, toolName, sourceID, noted, finish, reasoning sql.NullString
+	failed                                               sql.NullBool
+}
+
+func scanMessage(from *sql.Rows) (Message, error) {
+	r := new(messageRow) // one allocation for all that Scan is given
+	m := &r.Message
+	err := from.Scan(&r.id, &m.Seq, &m.RunID, &m.Role, &m.State, &m.SetAside, &m.Internal, &m.Content, &r.parts, &r.files, &r.calls, &r.callID, &r.toolName, &m.Tokens,
+		&r.sender, &r.sourceID, &r.noted, &r.finish, &r.failed, &r.reasoning, &r.note, &r.at)
 	if err != nil {
 		return Message{}, err
 	}
 	for _, column := range []struct {
 		json []byte
 		into any
-	}{{parts, &m.Images}, {files, &m.Files}, {calls, &m.ToolCalls}, {sender, &m.Sender}, {note, &m.Note}} {
+	}{{r.parts, &m.Images}, {r.files, &m.Files}, {r.calls, &m.ToolCalls}, {r.sender, &m.Sender}, {r.note, &m.Note}} {
 		if len(column.json) > 0 {
 			if err := json.Unmarshal(column.json, column.into); err != nil {
 				return Message{}, err
@@ -149,15 +156,15 @@ func scanMessage(row *sql.Rows) (m Message, err error) {
 		}
 	}
 	for n := range m.Images {
-		m.Images[n].Message, m.Images[n].Place = id, n
+		m.Images[n].Message, m.Images[n].Place = r.id, n
 	}
-	m.Stopped, m.FinishReason, m.Reasoning = m.State == rows.Stopped, steps.FinishReason(finish.String), reasoning.String
-	m.ToolCallID, m.ToolName, m.SourceID, m.Metadata = callID.String, toolName.String, sourceID.String, metadata.Object(noted.String)
-	if m.Failed = failed.Bool; !failed.Valid && m.Role == RoleTool { // stored before schema 18
+	m.Stopped, m.FinishReason, m.Reasoning = m.State == rows.Stopped, steps.FinishReason(r.finish.String), r.reasoning.String
+	m.ToolCallID, m.ToolName, m.SourceID, m.Metadata = r.callID.String, r.toolName.String, r.sourceID.String, metadata.Object(r.noted.String)
+	if m.Failed = r.failed.Bool; !r.failed.Valid && m.Role == RoleTool { // stored before schema 18
 		m.Failed = strings.HasPrefix(m.Content, "error: ")
 	}
-	m.At = db.FromMillis(at)
-	return m, nil
+	m.At = db.FromMillis(r.at)
+	return *m, nil
 }
 
 // insertMessage stores a new message and returns it as scanMessage would read it.

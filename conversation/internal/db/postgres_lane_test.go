@@ -16,9 +16,10 @@ import (
 
 	"parley/cluster"
 	"parley/internal/postgrestest"
+	"parley/internal/waittest"
 )
 
-// emptyDatabase has a table beside those of the store: nothing keeps a row from being stored twice in it.
+// emptyDatabase has a further table, in which no constraint keeps a row from being stored twice.
 var emptyDatabase = postgrestest.Template{Make: func(url string) error {
 	d, err := Open(context.Background(), Config{Path: url, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -31,10 +32,15 @@ var emptyDatabase = postgrestest.Template{Make: func(url string) error {
 	return errors.Join(err, d.Close())
 }}
 
-// openServer opens a database with a lane's patience; the zero value stands for that of a gateway.
+// openServer opens a database with the patience of its lanes; the zero value is that of a gateway.
 func openServer(t *testing.T, url string, p patience) *DB {
 	t.Helper()
-	d, err := Open(t.Context(), Config{Path: url, Log: slog.New(slog.DiscardHandler)})
+	return openServerLogging(t, url, p, slog.New(slog.DiscardHandler))
+}
+
+func openServerLogging(t *testing.T, url string, p patience, log *slog.Logger) *DB {
+	t.Helper()
+	d, err := Open(t.Context(), Config{Path: url, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +100,7 @@ func TestLanesLoseNothingWhenTheServerCrashes(t *testing.T) {
 	var done atomic.Int64
 	var stop atomic.Bool
 	var writers sync.WaitGroup
-	last := make([]int, 8) // how many each writer has written
+	last := make([]int, 8) // the number of rows of each writer
 	for w := range last {
 		writers.Go(func() {
 			for !stop.Load() {
@@ -148,7 +154,48 @@ func TestLaneReportsServerThatStaysAway(t *testing.T) {
 	}
 }
 
-// checkAway checks what a writer hears while the server can't be reached.
+// The server is gone in the middle of a COMMIT for longer than a lane asks what became of it. The lane says that it does not know,
+// and goes on when the server is back. It does not take itself for dead.
+func TestLaneGoesOnAfterACommitOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	url := emptyDatabase.Database(t)
+	proxy := postgrestest.NewProxy(t, url)
+	said := make(chan string, 1000)
+	d := openServerLogging(t, proxy.URL(), patience{server: time.Second, transaction: time.Minute}, slog.New(slog.NewTextHandler(lines(said), nil)))
+	d.StopChores() // they write, too
+	proxy.LoseServerAtCommit()
+	err := writeNumber(d, "a", 1)
+	if err == nil || !strings.Contains(err.Error(), "it is not known whether the latest write was stored") {
+		t.Errorf("the write: %v", err)
+	}
+	proxy.Resume()
+	for end := time.Now().Add(waittest.Patience); d.Moved() != nil; d.engine.(*postgresServer).probe(t.Context()) {
+		if time.Now().After(end) {
+			t.Fatal("the server is not reached again")
+		}
+	}
+	if err := writeNumber(d, "a", 2); err != nil {
+		t.Errorf("the next write: %v", err)
+	}
+	if times(t, url, 1) != 1 || times(t, url, 2) != 1 {
+		t.Error("stored:", times(t, url, 1), times(t, url, 2))
+	}
+	for len(said) > 0 {
+		if line := <-said; strings.Contains(line, cluster.ErrFenced.Error()) {
+			t.Errorf("the log has %q", line)
+		}
+	}
+}
+
+// lines sends each line of a log.
+type lines chan<- string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// checkAway checks the error of a write while the server can't be reached.
 func checkAway(t *testing.T, d *DB, err error) {
 	t.Helper()
 	const words = "the database server can't be reached; nothing is stored or answered until it is back"
@@ -191,7 +238,7 @@ func TestLaneGivesUpOnHangingServer(t *testing.T) {
 	}
 }
 
-// The server undoes a transaction that collides with another. It is repeated, and nobody notices.
+// A transaction that the server rolls back because of a conflict with another is repeated.
 func TestLaneRepeatsCollisions(t *testing.T) {
 	t.Parallel()
 	url := emptyDatabase.Database(t)
@@ -214,8 +261,8 @@ func TestLaneRepeatsCollisions(t *testing.T) {
 	}
 }
 
-// bury declares a node dead. It waits for transactions of the node that are under way, and comes before those that begin later.
-func bury(ctx context.Context, conn *pgx.Conn, node int64) error {
+// declareDead declares a node dead. It waits for transactions of the node that are under way, and comes before those that begin later.
+func declareDead(ctx context.Context, conn *pgx.Conn, node int64) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `LOCK TABLE lanes`)
 		if err == nil {
@@ -228,8 +275,8 @@ func bury(ctx context.Context, conn *pgx.Conn, node int64) error {
 	})
 }
 
-// A gateway is stopped for long, and another one takes its chats over. What the first one was writing is refused, and not
-// repeated once it has joined the others again; later writes work.
+// When another gateway has taken over the sessions of one that was paused for long, a write of the paused one is refused,
+// and not repeated once it has joined again. Later writes work.
 func TestFencedLaneWritesNothing(t *testing.T) {
 	t.Parallel()
 	url := emptyDatabase.Database(t)
@@ -245,7 +292,7 @@ func TestFencedLaneWritesNothing(t *testing.T) {
 		default:
 		}
 	})
-	if err := bury(t.Context(), postgrestest.Connect(t, url), dead); err != nil {
+	if err := declareDead(t.Context(), postgrestest.Connect(t, url), dead); err != nil {
 		t.Fatal(err)
 	}
 	err := writeNumber(d, "a", 2)
@@ -268,8 +315,8 @@ func TestFencedLaneWritesNothing(t *testing.T) {
 	}
 }
 
-// The answer to a COMMIT is lost, and the node is declared dead before it can ask. The write happened, but the node
-// can't know: it says so, and does not repeat it.
+// When the answer to a COMMIT is lost, and the node is declared dead before it can check, the write may have happened:
+// the node returns an error, and does not repeat the write.
 func TestFencedLaneDoesNotRepeatLostCommit(t *testing.T) {
 	t.Parallel()
 	url := emptyDatabase.Database(t)
@@ -285,7 +332,7 @@ func TestFencedLaneDoesNotRepeatLostCommit(t *testing.T) {
 			return err
 		}
 		pid := int64(other.PgConn().PID())
-		go func() { buried <- bury(context.Background(), other, d.Node().ID()) }()
+		go func() { buried <- declareDead(context.Background(), other, d.Node().ID()) }()
 		for waits := false; !waits; {
 			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE pid = ? AND NOT granted)`, pid).Scan(&waits); err != nil {
 				return err

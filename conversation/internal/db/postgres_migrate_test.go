@@ -40,7 +40,7 @@ func TestOlderGatewayOnNewerSchema(t *testing.T) {
 	postgrestest.Exec(t, url, `ALTER TABLE written ADD COLUMN later bigint`)
 	openServer(t, url, patience{})
 	if err := writeNumber(running, "api:x", 5); err != nil || times(t, url, 5) != 1 {
-		t.Error("the gateway that runs does not go on:", err)
+		t.Error("the running gateway can't write any more:", err)
 	}
 	postgrestest.Exec(t, url, `UPDATE compatibility SET oldest = 9001`)
 	_, err := Open(t.Context(), Config{Path: url, Log: slog.New(slog.DiscardHandler)})

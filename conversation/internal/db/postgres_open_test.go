@@ -14,7 +14,7 @@ import (
 
 const secretWord = "s3cret-word"
 
-// An operator who has given a wrong address, a wrong password or the wrong rights is told what to do, and no password is shown.
+// A wrong address, a wrong password or missing rights are explained to the operator, without the password.
 func TestOpeningExplainsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Options{Password: true})
@@ -34,11 +34,11 @@ func TestOpeningExplainsWhatIsWrong(t *testing.T) {
 	}{
 		"another host":          {strings.Replace(own, url.QueryEscape(hostOf(t, own)), "%2Fnowhere", 1), "", "the server can't be reached: check the host and the port"},
 		"another database":      {server.URL("nothing"), "", "the server has no such database: create it with `createdb`"},
-		"wrong password":        {as(own, "guest:not-"+secretWord), "", "the server refuses this user or its password"},
-		"no password":           {as(own, "guest"), "", "the server refuses this user or its password"},
-		"wrong password file":   {as(own, "guest"), "not-" + secretWord, "the server refuses this user or its password"},
-		"empty password file":   {as(own, "guest"), " \n", "is empty: write the password"},
-		"no right to create":    {as(own, "guest:"+secretWord), "", "let this user create and write tables in it"},
+		"wrong password":        {withUser(own, "guest:not-"+secretWord), "", "the server refuses this user or its password"},
+		"no password":           {withUser(own, "guest"), "", "the server refuses this user or its password"},
+		"wrong password file":   {withUser(own, "guest"), "not-" + secretWord, "the server refuses this user or its password"},
+		"empty password file":   {withUser(own, "guest"), " \n", "is empty: write the password"},
+		"no right to create":    {withUser(own, "guest:"+secretWord), "", "let this user create and write tables in it"},
 		"a standby":             {own + "&default_transaction_read_only=on", "", "connect to the primary, not to a standby"},
 		"another encoding":      {server.URL("ascii"), "", "has the encoding SQL_ASCII, which can't hold what people write"},
 		"a port that is a word": {"postgres://guest:" + secretWord + "@localhost:port/parley", "", "open postgres://"},
@@ -67,7 +67,7 @@ func TestPasswordFileMayEndWithBlanks(t *testing.T) {
 	if _, err := postgrestest.Connect(t, own).Exec(t.Context(), `CREATE ROLE guest LOGIN SUPERUSER PASSWORD '`+secretWord+`'`); err != nil {
 		t.Fatal(err)
 	}
-	d, err := Open(t.Context(), Config{Path: as(own, "guest"), Secret: writeFile(t, "\ufeff\n "+secretWord+" \r\n"), Log: slog.New(slog.DiscardHandler)})
+	d, err := Open(t.Context(), Config{Path: withUser(own, "guest"), Secret: writeFile(t, "\ufeff\n "+secretWord+" \r\n"), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,8 @@ func writeFile(t *testing.T, text string) (path string) {
 	return path
 }
 
-// as returns a URL of postgrestest for another user, who may have a password behind a colon.
-func as(url, user string) string { return strings.Replace(url, "parley@", user+"@", 1) }
+// withUser returns a URL of postgrestest with another user, as "NAME" or "NAME:PASSWORD".
+func withUser(url, user string) string { return strings.Replace(url, "parley@", user+"@", 1) }
 
 // hostOf returns the folder of the socket that a URL names.
 func hostOf(t *testing.T, text string) string {

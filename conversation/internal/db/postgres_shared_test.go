@@ -17,13 +17,13 @@ import (
 
 const divisionByZero = "22012"
 
-// divide has the server divide 100, so that its answer tells whose it is, and a 0 makes the statement fail.
+// divide returns 100 divided by a number on the server: the result shows whose answer it is, and 0 makes the statement fail.
 func divide(ctx context.Context, d *DB, by int) (n int, err error) {
 	err = ShortRow(ctx, d, `SELECT 100 / CAST(? AS bigint) + ?`, by, by).Scan(&n)
 	return n, err
 }
 
-// sharedPID waits until short reads share a connection, and returns the process of the server behind it.
+// sharedPID waits until short reads share a connection, and returns the id of its process on the server.
 func sharedPID(t *testing.T, d *DB) (pid int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -42,8 +42,8 @@ func sharedPID(t *testing.T, d *DB) (pid int) {
 	}
 }
 
-// Many chats read at the same moment: each gets its own answer, also when the statement of another fails, with and without a pooler
-// that lets the server keep no statements.
+// Concurrent short reads get their own answers, also when another one fails, with and without a pooler that does not allow prepared
+// statements.
 func TestShortReadsGetTheirOwnAnswers(t *testing.T) {
 	t.Parallel()
 	for _, settings := range []string{"", "&default_query_exec_mode=cache_describe"} {
@@ -77,7 +77,7 @@ func TestShortReadsGetTheirOwnAnswers(t *testing.T) {
 	}
 }
 
-// A caller gives up while its read takes long. It does not wait for the answer, and the next read gets its own.
+// A read that is cancelled returns without its answer, and the next read gets its own answer.
 func TestShortReadIsCancelledAlone(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -116,7 +116,7 @@ func TestShortReadIsCancelledAlone(t *testing.T) {
 }
 
 // The server ends the connection that short reads share, under load. No read fails, and soon they share another one.
-func TestShortReadsOutliveTheirConnection(t *testing.T) {
+func TestShortReadsSurviveALostConnection(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	d := openServer(t, url, patience{})

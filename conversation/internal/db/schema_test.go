@@ -16,7 +16,7 @@ import (
 	"parley/internal/postgrestest"
 )
 
-// What one engine alone has: tables, columns, foreign keys and indexes, as they are listed.
+// The tables, columns, foreign keys and indexes that only one engine has.
 var (
 	onlySQLite   = regexp.MustCompile(`^(wal_epoch|messages_fts|messages_ranks|sqlite_|goose_)`)
 	onlyPostgres = regexp.MustCompile(`^(index )?(nodes|compatibility|lanes|roles|gates|notices|uncounted|message_words|message_ranks|unindexed_messages|unembedded_messages|goose)(_| )|` +

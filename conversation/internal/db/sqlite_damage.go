@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"regexp"
@@ -119,7 +120,7 @@ var tableInQuery = regexp.MustCompile(`(?i)\b(?:FROM|INTO|UPDATE)\s+([a-z_]+)`)
 // ofQuery adds the tables of a query that failed because of damage. SQLite does not say which
 // page is damaged.
 func (d *damages) ofQuery(query string, err error) {
-	if err == nil || !IsDamaged(err) {
+	if err == nil || err == io.EOF || !IsDamaged(err) { // io.EOF ends the rows of each query
 		return
 	}
 	var tables []string

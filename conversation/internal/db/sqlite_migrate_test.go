@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A migration is executed as a whole. One that also says how to undo it would be undone at
-// once.
+// All statements of a migration's file are executed, so that a part that undoes the migration would be
+// executed, too.
 func TestMigrationsOnlyGoUp(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(migrations, "migrations/*/*.sql")

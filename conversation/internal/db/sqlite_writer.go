@@ -83,11 +83,6 @@ func (w *writer) transaction(group ...write) error {
 	if err := w.setUnsynced(ctx, quick); err != nil {
 		return err
 	}
-	if quick {
-		defer func() { // if it fails, the next transaction tries again
-			_ = w.setUnsynced(ctx, false)
-		}()
-	}
 	tx, err := w.conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err

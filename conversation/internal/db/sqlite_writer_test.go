@@ -30,7 +30,7 @@ func insert(name string) func(ctx context.Context, tx *sql.Tx) error {
 	}
 }
 
-// hold has a write wait within its transaction until release is called.
+// hold makes a write wait within its transaction until release is called.
 func hold(d *DB) (release func()) {
 	busy, block := make(chan struct{}), make(chan struct{})
 	go d.Write(context.Background(), func(context.Context, *sql.Tx) error { close(busy); <-block; return nil })
@@ -46,7 +46,7 @@ func stored(t *testing.T, d *DB) (n int) {
 	return n
 }
 
-func TestOneBadWriteDoesNotSpoilTheOthersOfItsGroup(t *testing.T) {
+func TestFailedWriteDoesNotAffectTheOthersOfItsGroup(t *testing.T) {
 	t.Parallel()
 	d := mustOpen(t)
 	release := hold(d)
@@ -76,7 +76,7 @@ func TestOneBadWriteDoesNotSpoilTheOthersOfItsGroup(t *testing.T) {
 	}
 }
 
-// More may wait than a transaction holds.
+// More writes may wait than fit into one transaction.
 func TestMoreWritesThanAGroupAreAllMade(t *testing.T) {
 	t.Parallel()
 	d := mustOpen(t)
@@ -96,9 +96,9 @@ func TestMoreWritesThanAGroupAreAllMade(t *testing.T) {
 	}
 }
 
-// A chore comes behind the one that it needs, whatever the order in which they are
-// given, and is not done without it.
-func TestAChoreWaitsForTheOneThatItNeeds(t *testing.T) {
+// A chore runs after the one that it needs, in whatever order they are registered, and does not run
+// without it.
+func TestChoreRunsAfterTheOneThatItNeeds(t *testing.T) {
 	t.Parallel()
 	var order []string
 	chore := func(name, needs string) Chore {
@@ -131,7 +131,7 @@ func BenchmarkLookAtOpenFiles(b *testing.B) {
 	}
 }
 
-// A quick write waits for no sync of the disk, unless it shares its transaction with a write that does.
+// A quick write is committed without a sync, unless it shares its transaction with another write.
 func TestOnlyQuickWritesAreCommittedWithoutASync(t *testing.T) {
 	t.Parallel()
 	const normal, full = 1, 2

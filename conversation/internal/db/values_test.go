@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// FuzzTimes holds that whatever is given as a time, and whatever a file holds for
-// one, can be written as JSON in every time zone, and is read as it was stored.
+// FuzzTimes checks that any time, and any number in the database, can be written as JSON in every time
+// zone, and is read as it was stored.
 func FuzzTimes(f *testing.F) {
 	for _, seconds := range []int64{0, 1, -1, math.MinInt64, math.MaxInt64, -62135596800, -62135596801, -62167219201, 253402300799, 253402300800} {
 		f.Add(seconds)

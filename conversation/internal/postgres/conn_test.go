@@ -107,7 +107,7 @@ func TestFailedTransactionStoresNothing(t *testing.T) {
 }
 
 // Connections that died with a server that restarts are not used again.
-func TestPoolOutlivesServer(t *testing.T) {
+func TestPoolReconnectsAfterARestart(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a server of its own")

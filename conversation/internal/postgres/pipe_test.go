@@ -31,7 +31,7 @@ func openPipe(t *testing.T, settings string) (*postgres.Pipe, *sql.DB) {
 
 type step = func(ctx context.Context, tx *sql.Tx) error
 
-// transact carries out tasks in one transaction, of which fence is the first statement.
+// transact executes tasks in one transaction that begins with the statement fence.
 func transact(p *postgres.Pipe, fence string, tasks ...postgres.Task) error {
 	p.Begin(fence, []any{1}, func(rows int64) error {
 		if rows == 0 {
@@ -52,7 +52,7 @@ var errFenced = errors.New("fenced")
 
 const open1 = `SELECT 1 WHERE 1 = $1`
 
-// add stores a row, and checks what the statement says it has changed.
+// add stores a row, and checks the number of rows that the statement reports.
 func add(id int) step {
 	return func(ctx context.Context, tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, `INSERT INTO kept (id, words) VALUES (?, ?)`, id, fmt.Sprint("row ", id))
@@ -66,7 +66,7 @@ func add(id int) step {
 	}
 }
 
-// addReturning stores a row, and checks which id the statement says it has.
+// addReturning stores a row, and checks the id that the statement returns.
 func addReturning(id int) step {
 	return func(ctx context.Context, tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, `INSERT INTO kept (id) VALUES (?)`+postgres.ReturningID, id)
@@ -80,7 +80,7 @@ func addReturning(id int) step {
 	}
 }
 
-// addAhead stores a row without asking what became of it.
+// addAhead stores a row without waiting for the statement's result.
 func addAhead(id int) step {
 	return func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO kept (id, words) VALUES (?, ?)`, id, "ahead")
@@ -94,8 +94,8 @@ func count(t *testing.T, db *sql.DB) (n int) {
 	return n
 }
 
-// With and without a pooler that lets the server keep no statements, each task sees its own answers, and the next of its
-// steps what the one before has stored.
+// Each task gets its own answers, and each step sees what the step before has stored, with and without a pooler that does
+// not allow prepared statements.
 func TestPipeCarriesOutTasksTogether(t *testing.T) {
 	t.Parallel()
 	for _, settings := range []string{"", "&default_query_exec_mode=cache_describe"} {
@@ -123,8 +123,8 @@ func TestPipeCarriesOutTasksTogether(t *testing.T) {
 	}
 }
 
-// A statement fails, with an answer that is asked for or not, or a task by itself: nothing is stored, the error is that of the task, and
-// the next transaction works.
+// When a statement fails, whether or not its result is waited for, or a task returns an error, nothing is stored, the task gets the
+// error, and the next transaction works.
 func TestPipeReportsTaskThatFailed(t *testing.T) {
 	t.Parallel()
 	p, db := openPipe(t, "")
@@ -163,7 +163,7 @@ func TestPipeReportsTaskThatFailed(t *testing.T) {
 	}
 }
 
-// A long task does not gather all that it writes in memory, and a statement after a change of the tables sees them as they are.
+// A long task does not collect all its statements in memory, and a statement after a change of a table uses the changed table.
 func TestPipeGoesOnAfterTablesChange(t *testing.T) {
 	t.Parallel()
 	p, db := openPipe(t, "")

@@ -33,7 +33,7 @@ func TestStatementsKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-// Where the engines need different words, PostgreSQL gets its own, and SQLite takes them for a comment.
+// Where the engines need different SQL, PostgreSQL gets its own, which SQLite reads as a comment.
 func TestEitherKeepsTheWordsForPostgreSQL(t *testing.T) {
 	t.Parallel()
 	query := `SELECT ` + Either(`group_concat(name, ?1)`, `string_agg(name, ?1)`) + ` FROM t` + Either(` INDEXED BY t_name`, ``) + ` WHERE id = ?2`

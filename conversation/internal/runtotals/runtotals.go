@@ -60,10 +60,12 @@ var addPeople = `
 	SELECT r.ended_at / 86400000, o.channel, coalesce(` + db.Member("r.sender", "id") + `, ''), r.model, coalesce(max(` + db.Member("r.sender", "name") + `), ''), ` +
 	runSums + newRuns + `GROUP BY 1, 2, 3, 4 ON CONFLICT (day, channel, person, model) ` + addSums + `, name = excluded.name`
 
+// The runs are materialized, so that how long one took is computed once and not for each class.
 var addDurations = `
-	WITH RECURSIVE class (within) AS (SELECT CAST(125 AS BIGINT) UNION ALL SELECT 2 * within FROM class WHERE within < ?3)
+	WITH RECURSIVE class (within) AS (SELECT CAST(125 AS BIGINT) UNION ALL SELECT 2 * within FROM class WHERE within < ?3),
+		ended (hour, took) AS MATERIALIZED (SELECT r.ended_at / 3600000, ` + Took("r") + newRuns + `)
 	INSERT INTO run_durations AS t
-	SELECT r.ended_at / 3600000, coalesce((SELECT min(within) FROM class WHERE ` + Took("r") + ` <= within), ?3), count(*)` + newRuns + `
+	SELECT hour, coalesce((SELECT min(within) FROM class WHERE took <= within), ?3), count(*) FROM ended WHERE true
 	GROUP BY 1, 2
 	ON CONFLICT (hour, within) DO UPDATE SET runs = t.runs + excluded.runs`
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// A database that is mounted by itself, as containers do with single files,
-// can't be renamed. Then nothing is replaced.
-func TestReplaceLeavesAllAsItWasWhenTheDatabaseCannotBeRenamed(t *testing.T) {
+// A database file that is itself a mount point, as in some containers, can't be renamed. Then nothing is
+// replaced.
+func TestReplaceChangesNothingWhenTheDatabaseCannotBeRenamed(t *testing.T) {
 	t.Parallel()
 	path, fresh := folder(t)
 	if err := syscall.Mount(path, path, "", syscall.MS_BIND, ""); err != nil {

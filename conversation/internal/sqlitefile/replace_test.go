@@ -21,7 +21,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// folder is a folder with a database, its side files and a fresh one.
+// folder returns the paths of a database with its side files, and of a new database beside it.
 func folder(t *testing.T) (path, fresh string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "x.db")
@@ -33,7 +33,7 @@ func folder(t *testing.T) (path, fresh string) {
 	return path, fresh
 }
 
-// files are the names in the folder of a database with what they hold.
+// files lists the files in the folder of a database with their contents.
 func files(t *testing.T, path string) (list []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -91,8 +91,7 @@ func TestReplaceTakesANameThatIsFree(t *testing.T) {
 	}
 }
 
-// A process that dies between any two of the steps leaves what the next one
-// completes.
+// A replacement that was interrupted between any two steps is completed by the next process.
 func TestFinishReplaceCompletesAnyBeginning(t *testing.T) {
 	t.Parallel()
 	for steps := range 7 {
@@ -112,7 +111,7 @@ func TestFinishReplaceCompletesAnyBeginning(t *testing.T) {
 			}
 		}
 		if !Replacing(path) {
-			t.Errorf("after %d steps nothing seems interrupted", steps)
+			t.Errorf("after %d steps no interrupted replacement is found", steps)
 		}
 		done, pending, err := FinishReplace(path)
 		if err != nil || !pending || done.Origin != "/copies/a.db" || len(done.Kept) != 5 {
@@ -122,7 +121,7 @@ func TestFinishReplaceCompletesAnyBeginning(t *testing.T) {
 	}
 }
 
-// What was there before is never lost, whatever somebody has put there meanwhile.
+// The earlier database is never lost, whatever files somebody has put into the folder meanwhile.
 func TestFinishReplaceNeverOverwritesWhatItKept(t *testing.T) {
 	t.Parallel()
 	path, fresh := folder(t)

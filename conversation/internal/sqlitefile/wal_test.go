@@ -10,8 +10,8 @@ import (
 	"parley/conversation/internal/sqlite"
 )
 
-// logged is the log of a database into which SQLite has written, and how many
-// frames of it SQLite counts. The rows after the last commit are not in it.
+// logged returns the log of a database, and the number of its frames by SQLite. The rows after the last
+// commit are not counted.
 func logged(t testing.TB) (log []byte, frames int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
