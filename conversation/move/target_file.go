@@ -44,7 +44,13 @@ func (f *fileTarget) open(ctx context.Context) error {
 	if _, err := os.Lstat(f.draft); errors.Is(err, os.ErrNotExist) {
 		return f.make(ctx)
 	}
-	return f.connect(ctx)
+	if err := f.connect(ctx); err != nil {
+		return err
+	}
+	if _, err := readsMark(ctx, f); err != nil { // a move was killed before it had made all tables, which are read next
+		return errors.Join(f.disconnect(), f.make(ctx))
+	}
+	return nil
 }
 
 // make makes an empty draft, in place of one that is there.
