@@ -382,14 +382,25 @@ func (s *server) watch(conn *connection) {
 			return
 		case <-conn.changed:
 		}
-		ctx, cancel := context.WithTimeout(s.ctx, s.options.StartTimeout)
-		if known, err := s.list(ctx, conn.session); err == nil {
-			s.offer(known)
-		} else if s.ctx.Err() == nil {
-			s.log.Warn("tools not listed", "error", err)
-		}
-		pause(ctx, betweenLists)
-		cancel()
+		s.listAgain(conn)
+		pause(s.ctx, betweenLists)
+	}
+}
+
+// listAgain lists the tools of a server that says that they have changed.
+func (s *server) listAgain(conn *connection) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.options.StartTimeout)
+	defer cancel()
+	known, err := s.list(ctx, conn.session)
+	if err == nil {
+		s.offer(known)
+		return
+	}
+	s.mu.Lock()
+	onPurpose := s.conn != conn || s.ctx.Err() != nil // it was closed meanwhile, for one by rest
+	s.mu.Unlock()
+	if !onPurpose {
+		s.log.Warn("tools not listed", "error", err)
 	}
 }
 
