@@ -17,7 +17,7 @@ func received(n *Node, topic string) <-chan Notice {
 	return ch
 }
 
-// Nodes tell each other things, however notices reach each of them.
+// Nodes send each other notices, whether each of them polls or listens.
 func TestNoticesReachNodesInBothModes(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -68,8 +68,8 @@ func TestNoticesReachNodesInBothModes(t *testing.T) {
 	}
 }
 
-// A pool in between, such as PgBouncer in transaction mode, passes no notices on. The node notices it
-// when it starts.
+// A pooler such as PgBouncer in transaction mode passes no notices on. A node detects this when it
+// starts.
 func TestBusPollsWhereNotifyDoesNotWork(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -98,8 +98,8 @@ func TestBusPollsWhereNotifyDoesNotWork(t *testing.T) {
 	}
 }
 
-// The connection that listens breaks: notices arrive again after it was made anew.
-func TestBusListensAgain(t *testing.T) {
+// Notices arrive again after the listening connection broke and was replaced.
+func TestBusListensAgainAfterALostConnection(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	proxy := postgrestest.NewProxy(t, url)

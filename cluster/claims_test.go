@@ -13,8 +13,8 @@ import (
 	"parley/internal/waittest"
 )
 
-// Two goroutines of a node, its loop and its sender, hold a session; another node gets it when both
-// have let go.
+// When two goroutines of a node, such as loop and sender, hold a session, another node gets it after both
+// have released it.
 func TestSessionHasOneOwner(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -37,7 +37,7 @@ func TestSessionHasOneOwner(t *testing.T) {
 			t.Error("the wrong node owns the session")
 		}
 		release()
-		release() // once more does nothing
+		release() // a second call does nothing
 	}
 	release, err := second.Claim(t.Context(), key)
 	if err != nil {
@@ -52,13 +52,13 @@ func TestSessionHasOneOwner(t *testing.T) {
 	}
 }
 
-// An owner is cut off. It stops owning its session before another node can claim it, and it does not own it
-// again when it joins anew.
+// An owner that is cut off stops owning its session before another node can claim it, and does not own it
+// again when it has joined anew.
 func TestSessionOfDeadOwnerIsTakenOver(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	proxy := postgrestest.NewProxy(t, url)
-	owner, other := join(t, mortal(t, proxy.URL(), "owner")), join(t, mortal(t, url, "other"))
+	owner, other := join(t, quickConfig(t, proxy.URL(), "owner")), join(t, quickConfig(t, url, "other"))
 	const key = "web:team"
 	if _, err := owner.Claim(t.Context(), key); err != nil {
 		t.Fatal(err)
@@ -83,8 +83,7 @@ func TestSessionOfDeadOwnerIsTakenOver(t *testing.T) {
 	}
 }
 
-// Three nodes with several goroutines each want a few sessions at once: a session never has two nodes at
-// work.
+// When several goroutines of three nodes claim a few sessions, two nodes never work the same one.
 func TestClaimsExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -125,9 +124,9 @@ func TestClaimsExcludeEachOther(t *testing.T) {
 	}
 }
 
-// The answer to a node that claims a session is lost, and that of another session is not given up because the database can't
-// be reached. The node lives on; other nodes get both sessions, and not the one that it works.
-func TestSessionThatANodeDoesNotKnowToOwnIsGivenUp(t *testing.T) {
+// The answer to a claim is lost, so that the node does not know that it owns the session. Another session can't be released,
+// since the database can't be reached. Other nodes get both sessions later, but not the one that the node works.
+func TestSessionOwnedWithoutKnowingItIsReleased(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	proxy := postgrestest.NewProxy(t, url)

@@ -10,8 +10,8 @@ import (
 	"parley/internal/waittest"
 )
 
-// A node drains: it gives its role to the other one and is given no more work, and takes both back when the drain is
-// undone, also after it was declared dead meanwhile. Another node told it so.
+// A draining node hands its role to another node, and gets no more work. It takes both back when the drain is undone, also
+// after it was declared dead meanwhile. Another node drains it.
 func TestDrainingNodeHandsOver(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -77,7 +77,7 @@ func TestDrainingNodeHandsOver(t *testing.T) {
 	}
 }
 
-// Nobody could take over from a node, or only one that does not serve its bot: it goes on.
+// A node that drains does not hand over its work if no other node serves its bots.
 func TestLastNodeDoesNotHandOver(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -103,8 +103,8 @@ func TestLastNodeDoesNotHandOver(t *testing.T) {
 	role.Release(t.Context())
 }
 
-// The node with the most free slots is the freest one, until so many sessions were sent there. One that does not serve
-// the same bots gets none.
+// Sessions are sent to the node with the most free slots, as many as it has. A node that does not serve the same bots gets
+// none.
 func TestFreestNode(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -139,7 +139,7 @@ func TestFreestNode(t *testing.T) {
 	}
 }
 
-// A program that knows too little of the schema does not join, and one that knows enough does.
+// A program that is too old for the schema can't join; one that is new enough can.
 func TestProgramThatIsTooOldDoesNotJoin(t *testing.T) {
 	t.Parallel()
 	url := database(t)

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// helperURL makes the test binary the process that TestPausedProcessIsFenced pauses.
+// helperURL is the environment variable that makes the test binary the process that TestPausedProcessIsFenced pauses.
 const helperURL = "PARLEY_CLUSTER_HELPER"
 
-// A process is stopped beyond the TTL, as by a laptop's lid or a virtual machine that is moved, in the
-// middle of its transactions. Another node takes over. When it goes on, it knows that it is not
-// valid, its transactions are refused, and it joins anew.
+// A process is paused during transactions for longer than the TTL, like on a laptop that is closed or a
+// virtual machine that is moved, and another node takes over. When the process continues, it knows that it
+// is not valid, its transactions are refused, and it joins anew.
 func TestPausedProcessIsFenced(t *testing.T) {
 	t.Parallel()
 	if url := os.Getenv(helperURL); url != "" {
@@ -43,7 +43,7 @@ func TestPausedProcessIsFenced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	observer := join(t, mortal(t, url, "observer"))
+	observer := join(t, quickConfig(t, url, "observer"))
 	rows := func() int64 { return number(t, url, `SELECT count(*) FROM written WHERE node_id = $1`, id) }
 	eventually(t, "it writes", func() bool { return rows() > 20 })
 
@@ -54,7 +54,7 @@ func TestPausedProcessIsFenced(t *testing.T) {
 	eventually(t, "declared dead", func() bool {
 		return number(t, url, `SELECT count(*) FROM nodes WHERE id = $1 AND dead_at IS NOT NULL`, id) == 1
 	})
-	time.Sleep(time.Until(paused.Add(mortalTTL + mortalTTL/4))) // it renewed before the pause, and tells a pause by its length
+	time.Sleep(time.Until(paused.Add(quickTTL + quickTTL/4))) // it renewed before the pause, and tells a pause by its length
 	before := rows()
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -89,14 +89,14 @@ func said(t *testing.T, lines *bufio.Scanner, word string) string {
 
 // writeUntilFenced writes one row after the other, and says what happens after a pause.
 func writeUntilFenced(t *testing.T, url string) {
-	n := join(t, mortal(t, url, "paused"))
+	n := join(t, quickConfig(t, url, "paused"))
 	id := n.ID()
 	fmt.Println("node", id)
-	db, lane := opened(t, fmt.Sprint(url, "&idle_in_transaction_session_timeout=", mortalTTL.Milliseconds())), n.Lane(0)
+	db, lane := opened(t, fmt.Sprint(url, "&idle_in_transaction_session_timeout=", quickTTL.Milliseconds())), n.Lane(0)
 	latest := time.Now()
 	for {
 		written, _, err := write(t.Context(), db, lane)
-		if time.Since(latest) > mortalTTL {
+		if time.Since(latest) > quickTTL {
 			fmt.Println("valid", n.Valid() && n.ID() == id)
 		}
 		latest = time.Now()

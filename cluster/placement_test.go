@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Sessions spread evenly, and only those of a node that goes move elsewhere.
-func TestPlacementMovesLittle(t *testing.T) {
+// Sessions are placed evenly, and only those of a leaving node move.
+func TestPlacementMovesOnlySessionsOfALeavingNode(t *testing.T) {
 	t.Parallel()
 	const keys = 30_000
 	three := &Node{live: []Member{{ID: 7, Command: Serves}, {ID: 8, Command: Serves}, {ID: 900, Command: Serves}, {ID: 5, Command: "export"}}}

@@ -12,8 +12,8 @@ import (
 	"parley/internal/waittest"
 )
 
-// Three nodes want a role, and its holder is cut off again and again, so that it dies: never do two work
-// at once, each goes on from what the one before has saved, and somebody always takes over.
+// While three nodes want a role, its holders are cut off one after the other: another node always takes the
+// role over, continues from the saved data, and never works at the same time as the holder before.
 func TestRoleHasOneHolder(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -26,7 +26,7 @@ func TestRoleHasOneHolder(t *testing.T) {
 	var nodes sync.WaitGroup
 	for i := range proxies {
 		proxies[i] = postgrestest.NewProxy(t, url)
-		n := join(t, mortal(t, proxies[i].URL(), strconv.Itoa(i)))
+		n := join(t, quickConfig(t, proxies[i].URL(), strconv.Itoa(i)))
 		nodes.Go(func() {
 			n.Hold(ctx, "telegram:42:poll", func(ctx context.Context, role *Role) error {
 				if working.Add(1) != 1 {
@@ -73,8 +73,7 @@ func TestRoleHasOneHolder(t *testing.T) {
 	nodes.Wait()
 }
 
-// A role that is given up is taken at once by a node that waits for it, also when every NOTIFY is
-// lost.
+// A waiting node takes a released role at once, also when every NOTIFY is lost.
 func TestRoleIsTakenWithoutNotify(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -104,9 +103,9 @@ func TestRoleIsTakenWithoutNotify(t *testing.T) {
 	}
 }
 
-// A node no longer wants a role at the moment when the database gives it the role. Another node gets it all the same:
-// Discord's shards began no session while a live node kept the turn of one that it had handed over.
-func TestRoleIsNotKeptByANodeThatHasStoppedWanting(t *testing.T) {
+// When a node stops wanting a role just when the database gives it the role, another node gets it all the same. Otherwise
+// the role would be kept by a live node that does not use it.
+func TestNodeThatNoLongerWantsARoleReleasesIt(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	first, second := join(t, config(t, url, "first")), join(t, config(t, url, "second"))
@@ -115,9 +114,9 @@ func TestRoleIsNotKeptByANodeThatHasStoppedWanting(t *testing.T) {
 	eventually(t, "the other node has the role", func() bool { return takes(t, second, "identify:7") })
 }
 
-// The answer to a node that takes a role is lost, so that it does not know that it has the role. With its next
-// renewals it gives up what the database says it has.
-func TestRoleWhoseAnswerWasLostIsGivenUp(t *testing.T) {
+// When the answer to a node that takes a role is lost, it does not know that it has the role. Its next renewals
+// release the role.
+func TestRoleTakenWithoutKnowingItIsReleased(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	proxy := postgrestest.NewProxy(t, url)
@@ -138,8 +137,8 @@ func TestRoleWhoseAnswerWasLostIsGivenUp(t *testing.T) {
 	}
 }
 
-// takeBehindLock has a node take a role, which waits in the database. stopWanting ends the context of that, runs
-// breakOff if it is not nil, lets the database go on, and returns when the node has its answer, which is no role.
+// takeBehindLock makes a node take a role while a lock in the database makes it wait. stopWanting cancels the node's
+// context, calls breakOff if it is not nil, releases the lock, and waits until the node has failed to take the role.
 func takeBehindLock(t *testing.T, url string, n *Node, name string) (stopWanting func(breakOff func())) {
 	t.Helper()
 	conn := postgrestest.Connect(t, url)

@@ -8,11 +8,11 @@ import (
 	"parley/channels/telegram/telegramtest"
 )
 
-// The gateway dies while it waits for the rest of an album: nothing of it is lost, and
-// there is one answer to all of it.
-func TestAnAlbumIsOneQuestionAlsoOverAKill(t *testing.T) {
+// The gateway is killed while it waits for the rest of an album: no picture is lost, and one answer
+// covers all of them.
+func TestAlbumIsOneQuestionAfterAKill(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings{platform: telegramWith("10s")}) // the longest there is: a busy machine takes the other photos late
+	w := newWorld(t, settings{platform: telegramWith("10s")}) // the longest wait that can be configured: a busy machine is late with the other photos
 	p := w.startServing()
 	photos := func(from, to int) {
 		for n := from; n < to; n++ {
@@ -24,7 +24,7 @@ func TestAnAlbumIsOneQuestionAlsoOverAKill(t *testing.T) {
 		}
 	}
 	photos(0, 4)
-	w.awaitTaken()
+	w.awaitStored()
 	p.Kill()
 	if n := w.model.Served(); n > 0 {
 		t.Skip("the first four were answered before the kill") // on a machine that stood still for the quiet window

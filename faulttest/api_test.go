@@ -16,7 +16,7 @@ import (
 	"parley/internal/waittest"
 )
 
-// programs are those that talk over HTTP; the chats beside them are quiet.
+// programs is a platform on which programs send messages over HTTP. Nobody writes in its chats.
 type programs struct {
 	telegram
 	listen string // where every gateway of the test listens
@@ -31,15 +31,15 @@ func (p programs) section() string {
 	return p.telegram.section() + fmt.Sprintf("[http]\nlisten = %q\nauth = \"none\"\n", p.listen)
 }
 
-// said is an answer that a program got.
-type said struct {
+// programAnswer is the answer to a request of a program.
+type programAnswer struct {
 	Status, Reply string
 	Run           int64
 }
 
-// post repeats a message until it is answered, like a program that does not know
-// whether its request arrived.
-func (p programs) post(ctx context.Context, session, id, text string) (a said, err error) {
+// post repeats a request until it is answered, like a program that does not know whether the gateway
+// got it.
+func (p programs) post(ctx context.Context, session, id, text string) (a programAnswer, err error) {
 	body, err := json.Marshal(map[string]string{"text": text})
 	if err != nil {
 		return a, err
@@ -70,15 +70,15 @@ func (p programs) post(ctx context.Context, session, id, text string) (a said, e
 	return a, ctx.Err()
 }
 
-// TestAnAcceptedRequestIsAnsweredAfterAKill kills the gateway while the model
-// thinks about a request, and repeats that: it is answered, and once.
-func TestAnAcceptedRequestIsAnsweredAfterAKill(t *testing.T) {
+// TestAcceptedRequestIsAnsweredOnceAfterAKill kills the gateway while the model
+// answers a request, and repeats the request: it is answered once.
+func TestAcceptedRequestIsAnsweredOnceAfterAKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{platform: newPrograms})
 	api := w.platform.(programs)
 	held := w.holdModel("m1")
 	p := w.startServing()
-	answers := make(chan said)
+	answers := make(chan programAnswer)
 	go func() {
 		a, err := api.post(t.Context(), "api:task", "key-1", "m1")
 		if err != nil {
@@ -103,10 +103,10 @@ func TestAnAcceptedRequestIsAnsweredAfterAKill(t *testing.T) {
 	w.expectClean()
 }
 
-// TestProgramsWhileTheGatewayIsKilled kills the gateway again and again while
-// programs make requests and repeat them until they are answered: each message
-// is in its session once, and has one answer.
-func TestProgramsWhileTheGatewayIsKilled(t *testing.T) {
+// TestRequestsOfProgramsAreAnsweredOnceAcrossKills kills the gateway repeatedly while
+// programs send requests and repeat them until they are answered: each message is stored once, and
+// has one answer.
+func TestRequestsOfProgramsAreAnsweredOnceAcrossKills(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{platform: newPrograms})
 	api := w.platform.(programs)

@@ -17,16 +17,16 @@ import (
 	"parley/tools/mcp/mcptest"
 )
 
-// counter is a world whose model makes one call of a server's tool for each message "TOOL", which must be allowed,
-// and says then what came of it.
-type counter struct {
+// approvalWorld is a world whose model answers a message with the name of a tool: it calls the tool, which a person must
+// allow, and then repeats the result.
+type approvalWorld struct {
 	*world
 	folder string
 	server string
 }
 
-func newCounter(t *testing.T, kind, keys string) *counter {
-	c := &counter{world: newWorld(t, settings{}), folder: t.TempDir()}
+func newApprovalWorld(t *testing.T, kind, keys string) *approvalWorld {
+	c := &approvalWorld{world: newWorld(t, settings{}), folder: t.TempDir()}
 	command, args, err := mcptest.Command(kind, c.folder)
 	c.must(err)
 	list, err := json.Marshal(args)
@@ -42,32 +42,32 @@ func newCounter(t *testing.T, kind, keys string) *counter {
 	return c
 }
 
-func (c *counter) open() *gatewaytest.Process {
+func (c *approvalWorld) open() *gatewaytest.Process {
 	c.t.Helper()
 	c.gw.Configure(c.config(settings{}) + c.server)
 	return c.startServing()
 }
 
 // awaitSent waits for a message to the first chat that contains a text.
-func (c *counter) awaitSent(text string) {
+func (c *approvalWorld) awaitSent(text string) {
 	c.t.Helper()
 	gatewaytest.Await(c.t, "a message with "+text, func() bool { return c.sent(text) > 0 })
 }
 
 // sent returns how many messages to the first chat contain a text.
-func (c *counter) sent(text string) (n int) {
+func (c *approvalWorld) sent(text string) (n int) {
 	for _, m := range c.platform.sent(1) {
-		if !strings.HasPrefix(m, unfinished) && strings.Contains(m, text) {
+		if !strings.HasPrefix(m, unfinishedMark) && strings.Contains(m, text) {
 			n++
 		}
 	}
 	return n
 }
 
-func (c *counter) effects() []string { return mcptest.Lines(c.folder, "effects") }
+func (c *approvalWorld) effects() []string { return mcptest.Lines(c.folder, "effects") }
 
-// expectOnce checks that the message was answered once, with one call or none, and that no question is left.
-func (c *counter) expectOnce(says string, effects ...string) {
+// expectOnce checks that the message was answered once, that the server had these effects, and that no question is open.
+func (c *approvalWorld) expectOnce(says string, effects ...string) {
 	c.t.Helper()
 	c.awaitSent("It says: " + says)
 	if n := c.sent("It says: "); n != 1 {
@@ -81,8 +81,8 @@ func (c *counter) expectOnce(says string, effects ...string) {
 	}
 }
 
-// TestKilledAroundAnApproval kills the gateway before the answer to a question, right after it, and in the middle of
-// the call: it is made once, or the model is told that nobody knows; a refused one is never made.
+// TestKilledAroundAnApproval kills the gateway before the answer to a question, right after it, and during the call: the
+// call is made once, or the model is told that its outcome is unknown; a refused call is never made.
 func TestKilledAroundAnApproval(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -96,7 +96,7 @@ func TestKilledAroundAnApproval(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCounter(t, "plain", "approve = \"ask\"")
+			c := newApprovalWorld(t, "plain", "approve = \"ask\"")
 			p := c.open()
 			c.awaitLog("MCP server ready")
 			c.say(1, "shop_pay")
@@ -119,13 +119,13 @@ func TestKilledAroundAnApproval(t *testing.T) {
 	}
 }
 
-// TestAnswersKilledAtRandom kills the gateway at any instant around the answer, with both answers under way.
+// TestAnswersKilledAtRandom kills the gateway at a random instant while a yes and a no to the same question arrive.
 func TestAnswersKilledAtRandom(t *testing.T) {
 	t.Parallel()
 	seed := fromEnv(t, "FAULT_SEED", time.Now().UnixNano())
 	t.Logf("FAULT_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 3))
-	c := newCounter(t, "plain", "approve = \"ask\"")
+	c := newApprovalWorld(t, "plain", "approve = \"ask\"")
 	p := c.open()
 	c.awaitLog("MCP server ready")
 	c.say(1, "shop_pay")
@@ -140,14 +140,14 @@ func TestAnswersKilledAtRandom(t *testing.T) {
 	c.awaitSent("It says: ")
 	said, done := c.sent("did pay")+c.sent("outcome unknown"), len(c.effects())
 	if refused := c.sent("It says: error: not run"); c.sent("It says: ") != 1 || done > 1 || said != 1 || refused != 0 {
-		t.Errorf("it was done %d times, the model was told so %d times, and %d times that it was refused", done, said, refused)
+		t.Errorf("the call was made %d times; the model was told %d times that it was done, and %d times that it was refused", done, said, refused)
 	}
 	p.Stop()
 	c.gw.MustRun("verify")
 }
 
-// TestKilledWhileAServerAsks kills the gateway while the question of a server is open. With the newer protocol it is
-// answered after the restart. With the older one the call has ended with the gateway: that is said.
+// TestKilledWhileAServerAsks kills the gateway while the question of a server is open. With the newer protocol, the
+// question can be answered after the restart. With the older one the call ended with the gateway, and the reply says so.
 func TestKilledWhileAServerAsks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -159,7 +159,7 @@ func TestKilledWhileAServerAsks(t *testing.T) {
 	} {
 		t.Run(tt.kind, func(t *testing.T) {
 			t.Parallel()
-			c := newCounter(t, tt.kind, "")
+			c := newApprovalWorld(t, tt.kind, "")
 			p := c.open()
 			c.awaitLog("MCP server ready")
 			c.say(1, tt.tool)
@@ -182,9 +182,9 @@ func TestKilledWhileAServerAsks(t *testing.T) {
 	}
 }
 
-// TestQuestionOutlivesWhatItIsAbout kills the gateway while a question is open. The next configuration lacks the agent
-// that asked, or the server of the tool: the run goes on with what there is, and the chat is answered.
-func TestQuestionOutlivesWhatItIsAbout(t *testing.T) {
+// TestRunEndsWhenTheAgentOrServerOfItsQuestionIsGone kills the gateway while a question is open. The next
+// configuration lacks the agent that asked, or the tool's server: the run goes on without it, and the chat is answered.
+func TestRunEndsWhenTheAgentOrServerOfItsQuestionIsGone(t *testing.T) {
 	t.Parallel()
 	const agent = "[agents.shopper]\nsystem_prompt = \"You are the shopper.\"\n[[route]]\nagent = \"shopper\"\nperson = \"telegram:1\"\n"
 	for _, tt := range []struct {
@@ -197,7 +197,7 @@ func TestQuestionOutlivesWhatItIsAbout(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCounter(t, "plain", "approve = \"ask\"")
+			c := newApprovalWorld(t, "plain", "approve = \"ask\"")
 			server := c.server
 			c.server += agent
 			p := c.open()

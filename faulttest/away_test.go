@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// TestAway lets everybody write while no gateway runs, and while one starts:
-// all of it is answered once, in order.
-func TestAway(t *testing.T) {
+// TestMessagesFromWhileNoGatewayRanAreAnsweredInOrder has people write while no gateway runs, and while one starts:
+// each message is answered once, in order.
+func TestMessagesFromWhileNoGatewayRanAreAnsweredInOrder(t *testing.T) {
 	onEach(t, settings{}, func(w *world) {
-		w.meetEverybody()
+		w.answerEverybodyOnce()
 		everybody := func(text string) {
 			for chat := 1; chat <= loadChats; chat++ {
 				w.say(chat, text)
@@ -22,7 +22,7 @@ func TestAway(t *testing.T) {
 		for n := range 5 {
 			everybody(fmt.Sprintf("starting%d", n))
 		}
-		w.awaitTaken()
+		w.awaitStored()
 		w.awaitAllAnswered()
 		p.Stop()
 		w.expectClean()

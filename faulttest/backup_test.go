@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// do runs a subcommand to its end, and returns what it wrote to standard output.
-func (w *world) do(status int, args ...string) (said string) {
+// runCommand runs a subcommand, checks its exit status, and returns its standard output.
+func (w *world) runCommand(status int, args ...string) (said string) {
 	w.t.Helper()
 	p := w.run(nil, args...)
 	p.MustExit(status)
 	return p.Stdout.String()
 }
 
-// converse sends each text of a person and waits for its one answer.
+// converse sends texts of a person, and waits for the answer to each.
 func (w *world) converse(chat int, texts ...string) {
 	w.t.Helper()
 	for _, text := range texts {
@@ -30,8 +30,8 @@ func (w *world) converse(chat int, texts ...string) {
 	}
 }
 
-// expectWhole checks a database file that nobody has open: SQLite finds nothing
-// wrong, and it holds at least so many messages.
+// expectWhole checks a database file that nobody has open: SQLite finds no damage, and it holds at
+// least this number of messages.
 func (w *world) expectWhole(path string, messages int) {
 	w.t.Helper()
 	db := openSQLite(w.t, path)
@@ -44,8 +44,8 @@ func (w *world) expectWhole(path string, messages int) {
 	}
 }
 
-// The obvious way to restore a copy, over what a killed gateway has left, is
-// refused before anything is changed; the command does it correctly.
+// A copy that was put over the database of a killed gateway is refused before anything is changed. The
+// restore command then does it correctly.
 func TestACopyOverAKilledGatewaysDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -54,7 +54,7 @@ func TestACopyOverAKilledGatewaysDatabaseIsRefused(t *testing.T) {
 		p := w.startServing()
 		w.converse(1, fmt.Sprintf("a%d", attempt))
 		copied := filepath.Join(w.gw.Dir, fmt.Sprintf("copy%d.db", attempt))
-		w.do(0, "backup", copied)
+		w.runCommand(0, "backup", copied)
 		w.converse(1, fmt.Sprintf("b%d", attempt))
 		p.Kill()
 		bytes, err := os.ReadFile(copied)
@@ -74,7 +74,7 @@ func TestACopyOverAKilledGatewaysDatabaseIsRefused(t *testing.T) {
 		if now, err := os.ReadFile(w.gw.Database + "-wal"); err != nil || string(now) != string(log) {
 			t.Error("the log was changed")
 		}
-		if said := w.do(0, "restore", copied); !strings.Contains(said, "-wal") {
+		if said := w.runCommand(0, "restore", copied); !strings.Contains(said, "-wal") {
 			t.Errorf("restore says %s", said)
 		}
 		w.expectWhole(w.gw.Database, 2*attempt+2)
@@ -109,7 +109,7 @@ func TestBackupKilledAtAnyMoment(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d backups were made before the kill", made, said)
-	w.do(0, "backup", target)
+	w.runCommand(0, "backup", target)
 	w.expectWhole(target, 6+2*said)
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v, %v", entries, err)
@@ -126,7 +126,7 @@ func TestRestoreKilledAtAnyMoment(t *testing.T) {
 	p := w.startServing()
 	w.converse(1, "m1", "m2")
 	copied := filepath.Join(w.gw.Dir, "copy.db")
-	w.do(0, "backup", copied)
+	w.runCommand(0, "backup", copied)
 	w.converse(1, "m3", "m4")
 	p.Kill()
 	old := map[string][]byte{}
@@ -141,7 +141,7 @@ func TestRestoreKilledAtAnyMoment(t *testing.T) {
 		limit := 300 * time.Millisecond
 		if attempt%4 != 0 {
 			limit = 3 * time.Millisecond
-			for !restore.HasEnded() { // killed when it has begun to rename
+			for !restore.HasEnded() { // it is killed when it has begun to rename
 				if _, err := os.Lstat(w.gw.Database + ".replacing"); err == nil {
 					break
 				}
@@ -155,7 +155,7 @@ func TestRestoreKilledAtAnyMoment(t *testing.T) {
 		}
 		seen[interrupted]++
 
-		w.do(0, "sessions", "list")
+		w.runCommand(0, "sessions", "list")
 		db := openSQLite(t, w.gw.Database)
 		if got := column(t, db, `PRAGMA integrity_check`); !slices.Equal(got, []string{"ok"}) {
 			t.Fatalf("attempt %d, %s: integrity_check: %v", attempt, interrupted, got)

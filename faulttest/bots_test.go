@@ -13,17 +13,16 @@ import (
 	"parley/llm/llmtest"
 )
 
-// as configures the token of a bot.
-func (w *world) as(bot *telegramtest.Server) {
+// useToken makes a bot's token the configured one.
+func (w *world) useToken(bot *telegramtest.Server) {
 	w.telegram, w.platform = bot, telegram{bot, "0s"}
 	w.gw.Configure(w.config(settings{}))
 }
 
-// The token is replaced by that of another bot while one message of the former bot
-// waits for its answer and one reply of it is unsent. The new bot answers all that
-// is written to it, which is numbered like what the former bot has answered; the
-// rest waits for the former bot, and goes out when its token is back.
-func TestAnotherBotOnTheSameDatabase(t *testing.T) {
+// The token is replaced by that of another bot while a message to the former bot waits and one of its
+// replies is unsent. The new bot answers all messages to it, though they have the same numbers as
+// messages that the former bot answered. The former bot's work waits until its token is back.
+func TestReplacedBotAndItsSuccessorAnswerTheirOwnMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	former := w.telegram
@@ -53,10 +52,10 @@ func TestAnotherBotOnTheSameDatabase(t *testing.T) {
 	w.say(1, "unsent")
 	w.awaitLog("reply not taken")
 	w.say(2, "late")
-	w.awaitTaken()
+	w.awaitStored()
 	p.Kill()
 
-	w.as(next)
+	w.useToken(next)
 	p = w.startServing()
 	w.awaitLog("bot token changed to another bot")
 	w.awaitLog("waits_for_bot_id=7000001")
@@ -86,7 +85,7 @@ func TestAnotherBotOnTheSameDatabase(t *testing.T) {
 	}
 
 	away.Store(false)
-	w.as(former)
+	w.useToken(former)
 	w.platform.onSend(nil, nil)
 	p = w.startServing()
 	w.awaitAnswer(1, "unsent")

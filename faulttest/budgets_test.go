@@ -11,10 +11,10 @@ import (
 	"parley/llm/llmtest"
 )
 
-// TestCapHoldsAgainstKills kills the gateway while it asks the model, at once or when the answer
-// is there, again and again. Whatever the model's server has been asked is counted, so that the
-// cap is passed by one call at most, and the chat is told.
-func TestCapHoldsAgainstKills(t *testing.T) {
+// TestKillsDoNotExceedTheCap kills the gateway repeatedly during model calls or right after the answer.
+// Every call that reached the model's server is counted, so that the cap is exceeded by one call at
+// most, and the chat is told.
+func TestKillsDoNotExceedTheCap(t *testing.T) {
 	t.Parallel()
 	const most, each = 4000, 400
 	w := newWorld(t, settings{budget: "total_tokens = 4000", llm: "max_output_tokens = 400"})

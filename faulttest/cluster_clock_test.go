@@ -13,7 +13,7 @@ import (
 	"parley/internal/postgrestest"
 )
 
-// wrongClock is a file of package time that lets the variable WRONG_CLOCK set how wrong the clock is.
+// wrongClock is a file for package time by which the variable WRONG_CLOCK sets how wrong the clock is.
 const wrongClock = `package time
 
 import "syscall"
@@ -25,7 +25,7 @@ var wrongBy = func() int64 {
 }()
 `
 
-// buildWithWrongClock builds a gateway as on a machine whose clock is set wrong. It compiles nearly all packages of Go anew.
+// buildWithWrongClock builds a gateway that sees a wrong clock. It compiles nearly all packages of Go anew.
 func buildWithWrongClock(t *testing.T) (binary string) {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -53,10 +53,10 @@ func buildWithWrongClock(t *testing.T) (binary string) {
 	return binary
 }
 
-// The clocks of two machines of three are an hour off. Only the nodes that are killed count as dead, each message is answered
-// once and in order, and all that is stored has the right time.
+// The clocks of two of three machines are an hour wrong. Only nodes that are killed are declared dead, each message is
+// answered once and in order, and all stored times are right.
 func TestClusterWithWrongClocks(t *testing.T) {
-	if os.Getenv("FAULT_CLUSTER_ROUNDS") == "" {
+	if !isTorture() {
 		t.Skip("takes minutes to compile: `make torture-cluster` runs it, and cluster.TestWrongClocksKillNobody is its short form")
 	}
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestClusterWithWrongClocks(t *testing.T) {
 	binary := buildWithWrongClock(t)
 	restart := func(n *node) {
 		n.process = n.RunBinary(binary, nil, "run")
-		gatewaytest.Await(t, "all nodes", func() bool { return g.count(alive) == len(g.nodes) })
+		gatewaytest.Await(t, "all nodes", func() bool { return g.count(servingNodes) == len(g.nodes) })
 	}
 	for i, off := range []string{"1h", "-1h", "0s"} {
 		g.nodes[i].process.Stop()
@@ -91,7 +91,7 @@ func TestClusterWithWrongClocks(t *testing.T) {
 	if n := g.count(`SELECT count(*) FROM runs WHERE ended_at < started_at`); n != 0 {
 		t.Errorf("%d runs ended before they began", n)
 	}
-	if n := g.count(buried + ` AND expires_at < dead_at`); n != len(g.nodes) {
+	if n := g.count(deadNodes + ` AND expires_at < dead_at`); n != len(g.nodes) {
 		t.Errorf("%d nodes were declared dead, want the %d that were killed", n, len(g.nodes))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// number returns the number of a node, by its address.
+// number returns the node's number in the cluster, which `gateway nodes` lists with its address.
 func (n *node) number(t *testing.T) string {
 	t.Helper()
 	list := n.MustRun("nodes")
@@ -37,9 +37,9 @@ func (n *node) ready() (status int, body string) {
 	return answer.StatusCode, string(text)
 }
 
-// A node is drained and stopped while programs talk to all of them, and started anew. No message fails, and each is answered
-// once. While the node drains, it takes requests and has no sessions.
-func TestClusterStopsADrainedGatewayUnnoticed(t *testing.T) {
+// A node is drained, stopped and started anew while programs send messages to all nodes. No request fails, and each message
+// is answered once. While the node drains, it accepts requests and works no session.
+func TestClusterStopsADrainedGatewayWithoutAFailedRequest(t *testing.T) {
 	t.Parallel()
 	const drained, stopped, startedAnew = 3, 6, 8
 	model := llmtest.New(t)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// page follows a session on one node, and on another one when that is gone, as a browser does that a load balancer
-// leads to the next one.
+// page follows the events of a session on one node, and on the next one when that is gone, like a browser behind a load
+// balancer.
 type page struct {
 	session string
 	nodes   []*node
@@ -27,7 +28,7 @@ type page struct {
 	mu       sync.Mutex
 	last     string   // id of the last event that had one
 	shown    string   // the text of the answer under way
-	messages []string // that it was sent
+	messages []string // the finished messages that it got
 }
 
 // follow shows the session until ctx ends.
@@ -66,7 +67,7 @@ func (p *page) read(ctx context.Context, n *node) {
 
 func (p *page) take(event map[string]string) {
 	var data struct{ Role, Text, Content string }
-	_ = json.Unmarshal([]byte(event["data"]), &data) // signs of life have none
+	_ = json.Unmarshal([]byte(event["data"]), &data) // keep-alive events have no data
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if event["id"] != "" {
@@ -83,7 +84,7 @@ func (p *page) take(event map[string]string) {
 	}
 }
 
-// shows reports whether the page shows some of an answer under way.
+// shows reports whether the page shows a part of an answer under way.
 func (p *page) shows() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,8 +97,8 @@ func (p *page) has() []string {
 	return slices.Clone(p.messages)
 }
 
-// A page on one node shows an answer that another one writes, and either of the two is killed meanwhile. The page gets the
-// whole answer, once.
+// A page on one node shows an answer of another node, and either of the two is killed meanwhile. The page gets the whole
+// answer, once.
 func TestClusterShowsAnswersOnEveryGateway(t *testing.T) {
 	t.Parallel()
 	const words = 40
@@ -112,14 +113,15 @@ func TestClusterShowsAnswersOnEveryGateway(t *testing.T) {
 	for _, n := range nodes {
 		gatewaytest.Await(t, "a node to be ready", func() bool { status, _ := n.ready(); return status == http.StatusOK })
 	}
-	for _, round := range []struct {
-		what         string
-		runs, killed int // nodes; the page begins on node 0
-	}{
-		{"the node with the run is killed", 1, 1},
-		{"the node with the page is killed", 2, 0},
-	} {
-		p := &page{session: "api:round-" + string(rune('0'+round.runs)), nodes: nodes}
+	for i := range 2 * clusterRounds(t, 1) {
+		round := []struct {
+			what         string
+			runs, killed int // nodes; the page begins on node 0
+		}{
+			{"the node with the run is killed", 1, 1},
+			{"the node with the page is killed", 2, 0},
+		}[i%2]
+		p := &page{session: fmt.Sprint("api:round-", i), nodes: nodes}
 		ctx, cancel := context.WithCancel(t.Context())
 		var following sync.WaitGroup
 		following.Go(func() { p.follow(ctx) })
@@ -144,7 +146,7 @@ func TestClusterShowsAnswersOnEveryGateway(t *testing.T) {
 	}
 }
 
-// A program cancels a run at a gateway that has not heard of it: another one has it under way.
+// A program cancels a run at one gateway while another one works it.
 func TestClusterCancelsARunFromAnotherGateway(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -165,12 +167,81 @@ func TestClusterCancelsARunFromAnotherGateway(t *testing.T) {
 	}
 	for range 2 {
 		if got := cancel(run); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, `"stopped"`) {
-			t.Errorf("the run is cancelled with %s", got)
+			t.Errorf("the cancellation is answered with %s", got)
 		}
 	}
 	if got := cancel(run + 1); !strings.HasPrefix(got, "404 ") {
-		t.Errorf("a run that there is not is cancelled with %s", got)
+		t.Errorf("the cancellation of a run that does not exist is answered with %s", got)
 	}
 	stopPosting()
 	asking.Wait()
+}
+
+// request sends a request with a body of JSON to a node.
+func (n *node) request(ctx context.Context, method, path, body string) (status int, answer string, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+n.listen+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	got, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	return got.StatusCode, string(text), err
+}
+
+// Programs append to a session and delete it at a gateway that does not work it, while another one does: nothing of the run is lost,
+// and the deletion waits for its end.
+func TestClusterChangesASessionFromAnotherGateway(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	g := newCluster(t, url, url, url)
+	const path = "/api/v1/sessions/api:task"
+	during := func(text string, waits bool, do func(other *node)) {
+		t.Helper()
+		reached, release := g.holdModelCall(text)
+		var talking sync.WaitGroup
+		talking.Go(func() { g.post(0, "api:task", text) })
+		reached()
+		owner := g.owner("api:task")
+		other := g.nodes[1-slices.Index(g.nodes, owner)]
+		var released atomic.Bool
+		talking.Go(func() {
+			do(other)
+			if waits && !released.Load() {
+				t.Error("the session was deleted during a run")
+			}
+		})
+		for range 20 { // in which the request above reaches the gateway
+			if status, answer, err := other.request(t.Context(), http.MethodGet, path, ""); err != nil || status != http.StatusOK {
+				t.Errorf("reading the session is answered %d %s, %v", status, answer, err)
+			}
+		}
+		released.Store(true)
+		release()
+		talking.Wait()
+	}
+	for round := range clusterRounds(t, 1) {
+		answered := fmt.Sprintf("r%dm0", round)
+		during(answered, false, func(other *node) {
+			status, answer, err := other.request(t.Context(), http.MethodPost, path+"/messages:append", `{"role": "user", "text": "appended"}`)
+			if err != nil || status != http.StatusCreated {
+				t.Errorf("appending is answered %d %s, %v", status, answer, err)
+			}
+		})
+		got, want := contents(t, url, "api:task"), []string{"appended", answered, "re " + answered} // in the order of their commits
+		if slices.Index(got, want[2]) != slices.Index(got, want[1])+1 || !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+			t.Errorf("stored are %q, want %q", got, want)
+		}
+		during(fmt.Sprintf("r%dm1", round), true, func(other *node) {
+			status, answer, err := other.request(t.Context(), http.MethodDelete, path, "")
+			if err != nil || status != http.StatusOK {
+				t.Errorf("deleting is answered %d %s, %v", status, answer, err)
+			}
+		})
+		gatewaytest.Await(t, "the end of the session", func() bool { return len(contents(t, url, "api:task")) == 0 })
+	}
 }

@@ -26,7 +26,7 @@ type node struct {
 
 func (n *node) start() { n.process = n.Run(nil, "run") }
 
-// newNodes makes gateways on a new PostgreSQL database, and starts none. Programs reach them without a token.
+// newNodes returns gateways on a new PostgreSQL database, which are not started yet. Programs need no token.
 func newNodes(t *testing.T, count int, model *llmtest.Server) (nodes []*node, url string) {
 	t.Helper()
 	url = postgrestest.Database(t)
@@ -39,15 +39,18 @@ func newNodes(t *testing.T, count int, model *llmtest.Server) (nodes []*node, ur
 	return nodes, url
 }
 
-// conversations are those that programs hold with the nodes, each message with another one.
-type conversations struct{ sessions, each int }
+// conversations describes the load of programs, which send each message to another node.
+type conversations struct {
+	sessions, each int
+	from           int // the number of the first message
+}
 
-// hold has the programs talk. before is called before each message of the first session.
+// hold sends all messages, and waits for their answers. before is called before each message of the first session.
 func (c conversations) hold(t *testing.T, nodes []*node, before func(message int)) {
 	var talking sync.WaitGroup
 	for s := range c.sessions {
 		talking.Go(func() {
-			for i := range c.each {
+			for i := c.from; i < c.from+c.each; i++ {
 				if s == 0 {
 					before(i)
 				}
@@ -72,9 +75,8 @@ func (c conversations) expectAnsweredOnce(t *testing.T, url string) {
 	}
 }
 
-// Three gateways share a PostgreSQL database, and programs send each message to one of them, and to the next one
-// when that does not answer. One gateway is killed while they talk, and later started anew. Each message is
-// answered once and in order: the others go on with what was left.
+// Three gateways share a PostgreSQL database. Programs send each message to one of them, and to the next one when that
+// does not answer. One gateway is killed meanwhile, and later started anew. Each message is answered once and in order.
 func TestClusterGoesOnWithoutOneGateway(t *testing.T) {
 	t.Parallel()
 	const killed, startedAnew = 4, 8
@@ -102,14 +104,14 @@ func TestClusterGoesOnWithoutOneGateway(t *testing.T) {
 	}
 }
 
-// attempt is how long a program waits for an answer before it sends the message to the next gateway.
-const attempt = 3 * time.Second
+// answerTimeout is the time after which a program sends its message to the next gateway.
+const answerTimeout = 3 * time.Second
 
-// postToAny sends a message until it is answered, at first to the node of a number.
+// postToAny sends a message to one node after the other, from number first on, until it is answered.
 func postToAny(t *testing.T, nodes []*node, first int, session, id string) {
 	end := time.Now().Add(waittest.Patience)
 	for n := first; time.Now().Before(end); n++ {
-		ctx, cancel := context.WithTimeout(t.Context(), attempt)
+		ctx, cancel := context.WithTimeout(t.Context(), answerTimeout)
 		a, err := nodes[n%len(nodes)].post(ctx, session, id, id)
 		late := ctx.Err() != nil
 		cancel()

@@ -12,7 +12,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// nextVersion builds a gateway of the next version, whose schema has one column more.
+// nextVersion builds a gateway of a later version, whose schema has one more column.
 func nextVersion(t *testing.T) (binary string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,15 +36,23 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Two nodes, which have made the database at the same moment, are replaced by those of the next version one after the other
-// while programs talk to them. Old and new ones share the database meanwhile. Each message is answered once.
+// Two nodes, which have made the database at the same moment, get two of the next version beside them, which change the schema at the
+// same moment, and are then replaced one after the other, while programs talk to them. Old and new ones share the database meanwhile. Each
+// message is answered once.
 func TestClusterIsUpgradedGatewayByGateway(t *testing.T) {
 	t.Parallel()
+	next := nextVersion(t)
+	for range clusterRounds(t, 1) {
+		upgradeCluster(t, next)
+	}
+}
+
+func upgradeCluster(t *testing.T, next string) {
+	t.Helper()
 	const newBeside, oldReplaced, lastReplaced = 3, 6, 9
 	model := llmtest.New(t)
 	model.Reply(answerTo)
-	nodes, url := newNodes(t, 3, model)
-	next := nextVersion(t)
+	nodes, url := newNodes(t, 4, model)
 	awaitReady := func(n *node) {
 		gatewaytest.Await(t, "a node to be ready", func() bool {
 			if n.process.HasEnded() {
@@ -54,9 +62,13 @@ func TestClusterIsUpgradedGatewayByGateway(t *testing.T) {
 			return status == http.StatusOK
 		})
 	}
-	start := func(n *node) {
-		n.process = n.RunBinary(next, nil, "run")
-		awaitReady(n)
+	start := func(list ...*node) {
+		for _, n := range list {
+			n.process = n.RunBinary(next, nil, "run")
+		}
+		for _, n := range list {
+			awaitReady(n)
+		}
 	}
 	nodes[0].start()
 	nodes[1].start()
@@ -67,9 +79,9 @@ func TestClusterIsUpgradedGatewayByGateway(t *testing.T) {
 	talks.hold(t, nodes, func(message int) {
 		switch message {
 		case newBeside:
-			start(nodes[2])
-			if list := old.MustRun("nodes"); strings.Count(list, "v9.9.9") != 1 || strings.Count(list, "serving") != 3 {
-				t.Errorf("an old and a new gateway: %s", list)
+			start(nodes[2], nodes[3])
+			if list := old.MustRun("nodes"); strings.Count(list, "v9.9.9") != 2 || strings.Count(list, "serving") != 4 {
+				t.Errorf("old and new gateways: %s", list)
 			}
 		case oldReplaced:
 			nodes[0].process.Stop()
@@ -80,8 +92,8 @@ func TestClusterIsUpgradedGatewayByGateway(t *testing.T) {
 		}
 	})
 	talks.expectAnsweredOnce(t, url)
-	if list := nodes[0].MustRun("nodes"); strings.Count(list, "v9.9.9") != 3 {
-		t.Errorf("three new gateways: %s", list)
+	if list := nodes[0].MustRun("nodes"); strings.Count(list, "v9.9.9") != 4 {
+		t.Errorf("new gateways: %s", list)
 	}
 	for _, n := range nodes {
 		n.process.Stop()

@@ -10,8 +10,7 @@ import (
 	"parley/internal/dbdamage"
 )
 
-// A damaged page must not silence the chat whose messages are on it, nor any
-// other chat.
+// A damaged database page is reported in the chat whose messages it holds, and disturbs no other chat.
 func TestDamagedPageIsReportedInItsChatAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -53,7 +52,7 @@ func TestDamagedPageIsReportedInItsChatAlone(t *testing.T) {
 	log := w.gw.Log.String()
 	for _, part := range []string{"the table messages", "messages of " + w.platform.key(lost)} {
 		if n := strings.Count(log, fmt.Sprintf("part=%q", part)); n != 1 {
-			t.Errorf("the log tells %d times of %q", n, part)
+			t.Errorf("the log says %q %d times", part, n)
 		}
 	}
 }

@@ -14,9 +14,8 @@ import (
 	"parley/conversation/storetest"
 )
 
-// copyDatabase opens a copy of the database as a dead process left it, so that
-// looking does not repair what the next start has to. No process may run. A database on a server needs no
-// copy: nobody but the gateway repairs it.
+// copyDatabase opens a copy of the database as a killed process left it. It is a copy since opening the file would
+// repair what the next start has to repair. No process may run. A database on a server needs no copy.
 func (w *world) copyDatabase() *sql.DB {
 	w.t.Helper()
 	if storetest.OnPostgres() {
@@ -39,7 +38,7 @@ func (w *world) copyDatabaseTo(dir string) (path string) {
 	return filepath.Join(dir, "copy.db")
 }
 
-// inCopy calls look with a database as copyDatabase opens it. It keeps no copy: there may be hundreds of kills.
+// inCopy calls look with a database like that of copyDatabase, and deletes the copy: there may be hundreds of kills.
 func (w *world) inCopy(look func(db *sql.DB)) {
 	w.t.Helper()
 	if storetest.OnPostgres() {
@@ -56,7 +55,7 @@ func (w *world) inCopy(look func(db *sql.DB)) {
 	look(db)
 }
 
-// dueNow returns the replies that are to be sent, after a kill.
+// dueNow returns the replies that are to be sent after a kill.
 func (w *world) dueNow() (list []string) {
 	w.t.Helper()
 	w.inCopy(func(db *sql.DB) { list = w.due(db) })
@@ -104,7 +103,7 @@ func column(t *testing.T, db *sql.DB, query string, args ...any) []string {
 	return values
 }
 
-// count reads a number by a query while the gateway runs.
+// count returns the number that a query reads while the gateway runs.
 func (w *world) count(query string) int {
 	w.t.Helper()
 	open := dbfile.OpenReadOnly
@@ -122,7 +121,7 @@ func (w *world) count(query string) int {
 // stored returns how many messages the gateway has accepted.
 func (w *world) stored() int { return w.count(`SELECT count(*) FROM inbox`) }
 
-// expectState compares how many messages wait, are stored, and are to be sent.
+// expectState checks how many messages wait, how many are stored, and how many replies are to be sent.
 func (w *world) expectState(db *sql.DB, waiting, messages, due int) {
 	w.t.Helper()
 	got := column(w.t, db, `SELECT
@@ -147,9 +146,8 @@ func (w *world) due(db *sql.DB) []string {
 	return column(w.t, db, `SELECT s.key || ' ' || o.text FROM outbox o JOIN sessions s ON s.id = o.session_id WHERE o.state = 'due'`)
 }
 
-// expectClean checks the database after an orderly end: nothing is left to do,
-// and every chat's history holds what its person wrote, once, in order, each
-// message answered by the run that took it.
+// expectClean checks the database after an orderly end: nothing is left to do, and every history holds
+// what was written in its chats, once and in order, each message answered by the run that took it.
 func (w *world) expectClean() {
 	w.t.Helper()
 	db := w.copyDatabase()
@@ -185,7 +183,7 @@ func (w *world) expectClean() {
 	}
 }
 
-// expectSound checks a file with all that SQLite and the gateway offer.
+// expectSound checks a database file with the checks of SQLite and of `gateway verify`.
 func (w *world) expectSound(db *sql.DB) {
 	w.t.Helper()
 	if got := column(w.t, db, `PRAGMA integrity_check`); !slices.Equal(got, []string{"ok"}) {
@@ -199,15 +197,14 @@ func (w *world) expectSound(db *sql.DB) {
 			w.t.Errorf("the search index %s does not match the messages: %v", table, err)
 		}
 	}
-	if said := w.do(0, "verify"); !strings.Contains(said, "is whole") {
+	if said := w.runCommand(0, "verify"); !strings.Contains(said, "is whole") {
 		w.t.Errorf("gateway verify: %s", said)
 	}
 }
 
-// expectHistory checks one session: seq from 1 without gaps, each message that
-// was written in its chats once and in order, and after those that a run took,
-// which are of one chat, its one answer, which names them. The calls of tools between
-// them are not looked at.
+// expectHistory checks one session: its messages are numbered from 1 without gaps; each message that
+// was written in its chats is there once, in order; and the messages that a run took, all of one chat,
+// are followed by one answer, which names them. Tool calls are skipped.
 func (w *world) expectHistory(db *sql.DB, key string, said map[int][]string) {
 	w.t.Helper()
 	rows, err := db.Query(`
@@ -225,7 +222,7 @@ func (w *world) expectHistory(db *sql.DB, key string, said map[int][]string) {
 		var ofTools bool
 		w.must(rows.Scan(&seq, &of, &role, &content, &ofTools))
 		if seq != n {
-			w.t.Fatalf("%s: seq %d where %d is due", key, seq, n)
+			w.t.Fatalf("%s: seq %d, want %d", key, seq, n)
 		}
 		if len(open) > 0 && of != run {
 			w.t.Fatalf("%s: run %d is not whole at seq %d", key, run, seq)
@@ -235,9 +232,9 @@ func (w *world) expectHistory(db *sql.DB, key string, said map[int][]string) {
 			continue
 		}
 		if role == "user" {
-			chat := hear(said, heard, content)
+			chat := expectingChat(said, heard, content)
 			if chat == 0 || len(open) > 0 && chat != place {
-				w.t.Fatalf("%s: seq %d, of run %d, is %q, which is not due there", key, seq, run, content)
+				w.t.Fatalf("%s: seq %d, of run %d, is %q, which was not written next in any chat", key, seq, run, content)
 			}
 			open, place = append(open, content), chat
 			continue
@@ -258,9 +255,9 @@ func (w *world) expectHistory(db *sql.DB, key string, said map[int][]string) {
 	}
 }
 
-// hear counts a message to the chat that expects it next, and returns that chat, or
-// 0 if no chat expects it.
-func hear(said map[int][]string, heard map[int]int, text string) (chat int) {
+// expectingChat returns the chat whose next message is text, and counts it in heard. It returns 0 if
+// there is none.
+func expectingChat(said map[int][]string, heard map[int]int, text string) (chat int) {
 	for chat, texts := range said {
 		if n := heard[chat]; n < len(texts) && texts[n] == text {
 			heard[chat]++
@@ -270,7 +267,7 @@ func hear(said map[int][]string, heard map[int]int, text string) (chat int) {
 	return 0
 }
 
-func differFrom(a, b []string) int {
+func firstDifference(a, b []string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
@@ -286,8 +283,7 @@ func (w *world) expectReplies(chat int, want ...string) {
 	}
 }
 
-// expectAnsweredOnce checks every chat's replies: together they name each
-// message once, in order.
+// expectAnsweredOnce checks that the replies of every chat name each of its messages once, in order.
 func (w *world) expectAnsweredOnce() {
 	w.t.Helper()
 	for chat := range w.said {
@@ -309,7 +305,7 @@ func (w *world) expectNamed(chat int, named, said []string) {
 	if slices.Equal(named, said) {
 		return
 	}
-	n := differFrom(named, said)
+	n := firstDifference(named, said)
 	w.t.Errorf("chat %d: the replies name %d messages, and %d were written; they differ from number %d on: %q, %q",
 		chat, len(named), len(said), n+1, head(named[n:], 3), head(said[n:], 3))
 }

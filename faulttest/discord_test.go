@@ -9,8 +9,8 @@ import (
 	"parley/channels/discord/discordtest"
 )
 
-// discord has a DM, a channel or a thread for each person. In the channels
-// people also say what is not for the assistant.
+// discord gives each person a DM, a channel or a thread. In the channels people also write messages
+// that are not for the assistant.
 type discord struct {
 	*discordtest.Server
 	w *world
@@ -18,13 +18,13 @@ type discord struct {
 	mu     sync.Mutex
 	home   discordtest.Guild
 	lobby  discordtest.Channel // parent of the threads
-	places map[int]spot
-	chats  map[string]int // by the place's id
+	places map[int]discordPlace
+	chats  map[string]int // by the channel's id
 	limits map[int]time.Duration
 }
 
-// spot is the place in which a person writes.
-type spot struct {
+// discordPlace is where a person writes.
+type discordPlace struct {
 	discordtest.Channel
 	who discordtest.User
 }
@@ -32,7 +32,7 @@ type spot struct {
 func newDiscord(w *world) platform {
 	w.discord = &discord{
 		Server: discordtest.New(w.t), w: w,
-		places: map[int]spot{}, chats: map[string]int{}, limits: map[int]time.Duration{},
+		places: map[int]discordPlace{}, chats: map[string]int{}, limits: map[int]time.Duration{},
 	}
 	w.discord.home = w.discord.Guild("Home")
 	w.discord.lobby = w.discord.Channel(w.discord.home, "lobby")
@@ -48,8 +48,8 @@ access = "open"
 `, discordtest.Token, s.URL)
 }
 
-// spot returns the chat's place, which it creates if there is none.
-func (s *discord) spot(chat int) spot {
+// discordPlace returns the chat's place, and creates it if there is none.
+func (s *discord) discordPlace(chat int) discordPlace {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, made := s.places[chat]
@@ -69,17 +69,17 @@ func (s *discord) spot(chat int) spot {
 	return at
 }
 
-// meetAlone makes the chat's place a DM, whatever its number.
-func (s *discord) meetAlone(chat int) {
+// useDM makes the chat's place a DM, whatever its number.
+func (s *discord) useDM(chat int) {
 	who := s.Person(fmt.Sprintf("Person %d", chat))
-	at := spot{s.DM(who), who}
+	at := discordPlace{s.DM(who), who}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.places[chat], s.chats[at.ID] = at, chat
 }
 
 func (s *discord) key(chat int) string {
-	at := s.spot(chat)
+	at := s.discordPlace(chat)
 	switch {
 	case at.Type == discordtest.DMChannel:
 		return "discord:dm:" + at.who.ID
@@ -92,14 +92,13 @@ func (s *discord) key(chat int) string {
 func (*discord) partLength() int  { return 1900 }
 func (*discord) repeats(int) bool { return false }
 
-// load has lives that are long enough for an answer to be shown while it is
-// written, and for some of these to end.
+// load lets gateways live long enough to show an answer while it is written, and to finish some.
 func (*discord) load() load {
 	return load{kills: 12, life: 3000 * time.Millisecond, pace: 40 * time.Millisecond, slowly: 8}
 }
 
 func (s *discord) say(chat int, text string) {
-	at := s.spot(chat)
+	at := s.discordPlace(chat)
 	if at.Type == discordtest.TextChannel {
 		s.Say(at.Channel, at.who, "not to the assistant")
 		text = discordtest.Bot.Mention() + " " + text
@@ -112,10 +111,10 @@ const previewMark = "✍️"
 
 func (s *discord) sent(chat int) []string {
 	var texts []string
-	for _, m := range s.SentTo(s.spot(chat).Channel) {
+	for _, m := range s.SentTo(s.discordPlace(chat).Channel) {
 		text := m.Content
 		if strings.Contains(text, previewMark) {
-			text = unfinished + text
+			text = unfinishedMark + text
 		}
 		texts = append(texts, text)
 	}
@@ -123,7 +122,7 @@ func (s *discord) sent(chat int) []string {
 }
 
 func (s *discord) pictures(chat int) (names []string) {
-	for _, m := range s.SentTo(s.spot(chat).Channel) {
+	for _, m := range s.SentTo(s.discordPlace(chat).Channel) {
 		for _, f := range m.Files {
 			names = append(names, f.Name)
 		}
@@ -174,13 +173,12 @@ func (s *discord) limited(m discordtest.Message) time.Duration {
 
 func (s *discord) connections() int { return s.Counts().Identifies }
 
-// untaken looks into the database: Discord is told nothing.
-func (s *discord) untaken() int { return s.w.written() - s.w.stored() }
+// unstored counts in the database: a bot acknowledges nothing to Discord.
+func (s *discord) unstored() int { return s.w.written() - s.w.stored() }
 
 func (*discord) secrets() []string { return []string{discordtest.Token} }
 
-// complaints returns malformed requests, and replies that people saw and that were
-// deleted again.
+// complaints lists malformed requests, and replies that were deleted after people saw them.
 func (s *discord) complaints() string {
 	list := s.Violations()
 	for _, m := range s.Sent() {

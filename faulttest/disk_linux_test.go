@@ -11,8 +11,7 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// smallDisk mounts a file system of a few MiB, or skips the test where that is
-// not permitted.
+// smallDisk mounts a file system of a few MiB. It skips the test if that is not permitted.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +26,7 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// fill takes all the room of a disk until the returned function is called.
+// fill leaves a disk without free space until the returned function is called.
 func (w *world) fill(dir string) (makeRoom func()) {
 	w.t.Helper()
 	path := filepath.Join(dir, "filler")
@@ -44,8 +43,8 @@ func (w *world) fill(dir string) (makeRoom func()) {
 	return func() { w.must(os.Remove(path)) }
 }
 
-// newSmallWorld returns a world whose database is on a small disk, with a gateway
-// that has answered there once.
+// newSmallWorld returns a world whose database is on a small disk, and a gateway that has answered
+// once.
 func newSmallWorld(t *testing.T) (w *world, dir string, p *gatewaytest.Process) {
 	t.Helper()
 	dir = smallDisk(t)
@@ -63,7 +62,7 @@ func TestDiskFullAtAccept(t *testing.T) {
 	makeRoom := w.fill(dir)
 	w.say(1, "m1")
 	w.awaitLog("the disk is full")
-	if w.platform.untaken() == 0 {
+	if w.platform.unstored() == 0 {
 		t.Error("a message was acknowledged although it could not be stored")
 	}
 	w.expectReplies(1, "re before")
@@ -80,7 +79,7 @@ func TestDiskFullAtCommit(t *testing.T) {
 	held := w.holdModel("m1")
 	w.say(1, "m1")
 	w.awaitReached("the model call", held)
-	w.awaitTaken()
+	w.awaitStored()
 	makeRoom := w.fill(dir)
 	held.Open()
 	w.awaitLog("the disk is full")
@@ -151,7 +150,7 @@ func TestDiskFullAtBackup(t *testing.T) {
 		t.Errorf("the folder holds %v, %v", entries, err)
 	}
 	makeRoom()
-	w.do(0, "backup", filepath.Join(dir, "copy.db"))
+	w.runCommand(0, "backup", filepath.Join(dir, "copy.db"))
 	w.expectWhole(filepath.Join(dir, "copy.db"), 4)
 	w.converse(1, "m3")
 	p.Stop()

@@ -14,8 +14,8 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// TestKilledWhileMessagesAreEmbedded kills the gateway again and again while its embeddings server has been asked, and
-// when that has answered. In the end every message has its vectors, once.
+// TestKilledWhileMessagesAreEmbedded kills the gateway repeatedly during a request to the embeddings server, and right
+// after its answer. In the end every message has its vectors, once.
 func TestKilledWhileMessagesAreEmbedded(t *testing.T) {
 	t.Parallel()
 	server := newVectorServer(t)
@@ -48,13 +48,13 @@ func vectors(t *testing.T, store *conversation.Store) int64 {
 	return storetest.Count(t, store, `SELECT count(*) FROM vectors`)
 }
 
-// vectorServer makes vectors, and can hold its answers.
+// vectorServer is an embeddings server that can hold its answers back.
 type vectorServer struct {
 	*httptest.Server
 
 	mu     sync.Mutex
 	after  int  // requests that are answered before one is held
-	answer bool // the held one is answered at once, and only told
+	answer bool // that request is answered at once, and only reported
 	held   chan struct{}
 	goOn   context.CancelFunc
 	ctx    context.Context
@@ -65,14 +65,14 @@ func newVectorServer(t *testing.T) *vectorServer {
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(func() {
 		if s.goOn != nil {
-			s.release() // or the server would wait for ever for its handler when the test has failed
+			s.release() // else Close would wait for the handler for ever when the test has failed
 		}
 		s.Close()
 	})
 	return s
 }
 
-// hold makes the server hold the request after so many others, or report it when it is answered.
+// hold makes the server hold the request that comes after a number of others, or answer it and report it as held.
 func (s *vectorServer) hold(after int, answer bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

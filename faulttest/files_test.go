@@ -14,11 +14,10 @@ import (
 	"parley/llm/llmtest"
 )
 
-// withFile runs a test in which a person sends a file, the gateway is killed at some
-// point while it handles the file, and the next gateway answers. The file must then be
-// stored completely, and once. A large one is beside the database.
+// withFile kills the gateway while it handles a person's file, and lets the next gateway answer. The
+// file must then be stored completely and once, a large one beside the database.
 //
-// hold makes something wait for the gate; reached then waits until the gateway is there.
+// hold makes the gateway wait for the gate at some point; reached waits until it is there.
 func withFile(t *testing.T, downloads int, hold func(w *world, file *discordtest.File, held *gate) (reached func())) {
 	t.Parallel()
 	for name, size := range map[string]int{"small": 1000, "large": 3 << 20} {
@@ -29,9 +28,9 @@ func withFile(t *testing.T, downloads int, hold func(w *world, file *discordtest
 			rand.Read(file.Data)
 			held := newGate(t)
 			reached := hold(w, &file, held)
-			w.discord.meetAlone(1)
+			w.discord.useDM(1)
 			p := w.startServing()
-			at := w.discord.spot(1)
+			at := w.discord.discordPlace(1)
 			w.discord.Say(at.Channel, at.who, "m1", discordtest.Attach(file))
 			reached()
 			p.Kill()
@@ -106,8 +105,8 @@ func TestKilledAfterTheDownloadBeforeCommit(t *testing.T) {
 	})
 }
 
-// A process that dies while a recording is transcribed, or right after that, loses
-// nothing: the recording and its words are stored once, and the user is answered.
+// When the process dies during or right after a transcription, the recording and its words are stored
+// once, and the user is answered.
 func TestKilledInTheTranscription(t *testing.T) {
 	t.Parallel()
 	for name, heard := range map[string]bool{"before the words came": false, "after the words came": true} {
@@ -129,9 +128,9 @@ func TestKilledInTheTranscription(t *testing.T) {
 				return llmtest.Heard{Text: "the words"}
 			})
 			voice := discordtest.File{Name: "voice.ogg", ContentType: "audio/ogg", Data: []byte("OggS\x00\x02 speech")}
-			w.discord.meetAlone(1)
+			w.discord.useDM(1)
 			p := w.startServing()
-			at := w.discord.spot(1)
+			at := w.discord.discordPlace(1)
 			w.discord.Say(at.Channel, at.who, "m1", discordtest.Attach(voice))
 			w.awaitReached("the transcription", held)
 			p.Kill()

@@ -16,7 +16,7 @@ type gate struct {
 	reach, open     sync.Once
 }
 
-// newGate makes a gate that opens by itself when the test ends.
+// newGate returns a gate that opens by itself when the test ends.
 func newGate(t *testing.T) *gate {
 	g := &gate{reached: make(chan struct{}), opened: make(chan struct{})}
 	t.Cleanup(g.Open)
@@ -39,7 +39,7 @@ func (w *world) awaitReached(what string, g *gate) {
 	}
 }
 
-// holdModel holds the model's answers to messages that hold a text.
+// holdModel holds back the model's answers to messages that contain a text.
 func (w *world) holdModel(text string) *gate {
 	g := newGate(w.t)
 	w.model.Reply(func(c llmtest.Call) llmtest.Answer {

@@ -8,7 +8,7 @@ import (
 	"parley/channels/telegram/telegramtest"
 )
 
-// health runs `gateway health`, and returns all that it says.
+// health runs `gateway health`, checks its exit status, and returns its output.
 func (w *world) health(status int) string {
 	w.t.Helper()
 	p := w.run(nil, "health")
@@ -27,7 +27,7 @@ func (w *world) expectHealth(status int, words ...string) {
 }
 
 // A stopped process holds its locks, but serves nobody.
-func TestHealthTellsAStoppedProcessFromOneThatServes(t *testing.T) {
+func TestHealthDistinguishesAStoppedProcessFromAServingOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	w.expectHealth(1, "no gateway serves", "gateway run")
@@ -43,8 +43,7 @@ func TestHealthTellsAStoppedProcessFromOneThatServes(t *testing.T) {
 	w.expectHealth(1, "no gateway serves")
 }
 
-// The token is revoked while the gateway runs: the channel does not end, and health
-// says what to do.
+// When the token is revoked, the channel goes on trying, and health says what to do.
 func TestHealthNamesARejectedToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})

@@ -34,8 +34,8 @@ func hostileTexts(random *rand.Rand) map[string]string {
 	}
 }
 
-// TestHostileTexts has each hostile text written by one person, followed by an
-// ordinary one that must be answered.
+// TestHostileTexts has a person write each hostile text and then an ordinary one, which must be
+// answered.
 func TestHostileTexts(t *testing.T) {
 	t.Parallel()
 	seed := fromEnv(t, "FAULT_SEED", 1)
@@ -57,7 +57,7 @@ func TestHostileTexts(t *testing.T) {
 		w.telegram.Say(telegramtest.Private(person(chat)), person(chat), text)
 		w.say(chat, fmt.Sprintf("after%d", chat))
 	}
-	w.awaitTaken()
+	w.awaitStored()
 	w.awaitAllAnswered()
 	for chat, name := range names {
 		for _, reply := range w.platform.sent(chat) {
@@ -73,8 +73,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// TestHostileUpdates mixes updates that no documentation knows with ordinary
-// messages: the offset must go past each.
+// TestHostileUpdates mixes undocumented updates with ordinary messages: the offset must go past each.
 func TestHostileUpdates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -100,13 +99,13 @@ func TestHostileUpdates(t *testing.T) {
 		w.telegram.PushWithoutID(raw)
 		w.say(1, fmt.Sprintf("m%d", i))
 	}
-	w.awaitTaken()
+	w.awaitStored()
 	w.awaitAllAnswered()
 	p.Stop()
 }
 
-// TestHostilePlatform answers the gateway's requests with what proxies, broken
-// servers and dying connections answer.
+// TestHostilePlatform answers the gateway's requests as proxies, broken servers and dying connections
+// do.
 func TestHostilePlatform(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})

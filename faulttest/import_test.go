@@ -11,8 +11,8 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// talksOf returns a file of conversations, each of a question and its answer.
-func talksOf(talks int) []byte {
+// conversationsFile returns a file for import with conversations of one question and its answer.
+func conversationsFile(talks int) []byte {
 	var file bytes.Buffer
 	for i := range talks {
 		fmt.Fprintf(&file, `{"id":%d,"messages":[{"role":"user","content":"question %d"},{"role":"assistant","content":"answer %d"}]}`+"\n", i, i, i)
@@ -51,23 +51,23 @@ func exportWithFiles(t *testing.T, talks int) []byte {
 	return file.Bytes()
 }
 
-// TestKilledInAnImport kills the gateway again and again while it imports a file that
-// somebody gave to the web chat. In the end each conversation of the file is one chat that
-// can be written in, with its files, and the page counts them as one import.
+// TestKilledInAnImport kills the gateway repeatedly while it imports a file from the web chat. In the
+// end each conversation of the file is one chat that can be continued, with its files, and the page
+// counts them as one import.
 func TestKilledInAnImport(t *testing.T) {
 	t.Parallel()
 	t.Run("texts", func(t *testing.T) {
 		t.Parallel()
-		killedInAnImport(t, "talks.jsonl", talksOf(400), 400, 0)
+		killDuringImport(t, "talks.jsonl", conversationsFile(400), 400, 0)
 	})
 	t.Run("files", func(t *testing.T) {
 		t.Parallel()
-		killedInAnImport(t, "export.zip", exportWithFiles(t, 150), 150, 2)
+		killDuringImport(t, "export.zip", exportWithFiles(t, 150), 150, 2)
 	})
 }
 
-// killedInAnImport imports a file of talks, whose questions have so many files each.
-func killedInAnImport(t *testing.T, name string, file []byte, talks, files int) {
+// killDuringImport imports a file with conversations whose questions have a number of files each.
+func killDuringImport(t *testing.T, name string, file []byte, talks, files int) {
 	const kills = 3
 	g := gatewaytest.New(t, gatewaytest.Options{Config: gatewaytest.OpenToAll})
 	g.Start()

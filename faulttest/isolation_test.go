@@ -11,15 +11,15 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// nook is a place where somebody talks, with a secret that belongs to its session.
-type nook struct {
+// secretPlace is a place in which somebody tells the assistant a secret.
+type secretPlace struct {
 	secret string
 	say    func(text string)
 	sent   func() []string
 }
 
-func (w *world) onDiscord(secret string, place discordtest.Channel, who discordtest.User) nook {
-	return nook{
+func (w *world) onDiscord(secret string, place discordtest.Channel, who discordtest.User) secretPlace {
+	return secretPlace{
 		secret: secret,
 		say:    func(text string) { w.discord.Say(place, who, discordtest.Bot.Mention()+" "+text) },
 		sent: func() (texts []string) {
@@ -31,8 +31,8 @@ func (w *world) onDiscord(secret string, place discordtest.Channel, who discordt
 	}
 }
 
-func (w *world) onTelegram(secret string, chat telegramtest.Chat, who telegramtest.User) nook {
-	return nook{
+func (w *world) onTelegram(secret string, chat telegramtest.Chat, who telegramtest.User) secretPlace {
+	return secretPlace{
 		secret: secret,
 		say: func(text string) {
 			if chat.Type != "private" {
@@ -50,7 +50,7 @@ func (w *world) onTelegram(secret string, chat telegramtest.Chat, who telegramte
 }
 
 // ask sends a message and waits for the whole answer.
-func (w *world) ask(n nook, text string) {
+func (w *world) ask(n secretPlace, text string) {
 	w.t.Helper()
 	before := len(n.sent())
 	n.say(text)
@@ -60,10 +60,9 @@ func (w *world) ask(n nook, text string) {
 	})
 }
 
-// expectSecretsKept tells every nook its secret and asks there for all that is
-// remembered. Nothing that the model is sent for one session, and nothing that is
-// answered in it, holds the secret of another; in its own it is found.
-func (w *world) expectSecretsKept(nooks ...nook) {
+// expectSecretsKept tells each place its secret, and then asks in each for all that is remembered. No
+// model call and no answer of one session contains the secret of another; its own is found.
+func (w *world) expectSecretsKept(nooks ...secretPlace) {
 	w.t.Helper()
 	p := w.startServing()
 	for round := range 3 {
@@ -103,9 +102,8 @@ func (w *world) expectSecretsKept(nooks ...nook) {
 	}
 }
 
-// One person has a secret for each place: a thread, the channel that it hangs
-// in, and a DM.
-func TestAThreadItsParentAndADMKnowNothingOfEachOther(t *testing.T) {
+// One person tells a secret in a thread, in the thread's channel, and in a DM.
+func TestThreadItsChannelAndADMAreSeparateSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{platform: newDiscord})
 	d := w.discord
@@ -117,13 +115,13 @@ func TestAThreadItsParentAndADMKnowNothingOfEachOther(t *testing.T) {
 	)
 }
 
-// Two people share their private chats with themselves alone, and both also talk
-// in a group on Telegram and in a channel on Discord.
-func TestASharedSessionKnowsNothingOfOthersAndOfGroups(t *testing.T) {
+// The private chats of each of two people are one session. Both also write in a group on Telegram and
+// in a channel on Discord.
+func TestSharedSessionIsSeparateFromOtherPeopleAndGroups(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{platform: newShared})
 	group := telegramtest.Group(-100, "Friends")
-	alice, bob := w.discord.spot(2), w.discord.spot(4)
+	alice, bob := w.discord.discordPlace(2), w.discord.discordPlace(4)
 	atHome := w.onTelegram("alicesecret", telegramtest.Private(person(1)), person(1))
 	w.expectSecretsKept(
 		atHome,
@@ -136,6 +134,6 @@ func TestASharedSessionKnowsNothingOfOthersAndOfGroups(t *testing.T) {
 		w.onDiscord("channelsecret", w.discord.lobby, bob.who),
 	)
 	if told := strings.Join(atHome.sent(), "\n"); !strings.Contains(told, "round 0 of nook 1") {
-		t.Errorf("Alice's talk on Discord is not known on Telegram: %s", told)
+		t.Errorf("what Alice wrote on Discord is not known on Telegram: %s", told)
 	}
 }

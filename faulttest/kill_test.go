@@ -18,10 +18,9 @@ import (
 
 const loadChats = 20
 
-// TestKilledAtRandom kills the gateway again and again while twenty people
-// write, and expects that in the end each message is answered once. Where the
-// platform can't prevent it, a reply may come again, but only if the kill found
-// it taken and not yet marked.
+// TestKilledAtRandom kills the gateway repeatedly while twenty people write. In the end each message
+// is answered once. Where the platform can't prevent it, a reply may come again, but only if the kill
+// came after the platform took it and before it was marked.
 func TestKilledAtRandom(t *testing.T) {
 	onEach(t, settings{}, killAtRandom)
 }
@@ -31,22 +30,22 @@ func killAtRandom(w *world) {
 	w.t.Logf("FAULT_KILLS=%d FAULT_SEED=%d", kills, seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	w.model.Quiet()
-	w.meetEverybody()
+	w.answerEverybodyOnce()
 	w.model.Reply(w.answerUnderLoad)
 	replies := w.recordReplies()
 	quiet := w.talk(rand.New(rand.NewPCG(uint64(seed), 1)))
 	defer quiet()
 
-	dueAt := map[int][]string{} // by process: the replies that its kill left to be sent
+	dueAt := map[int][]string{} // by process: the replies that were due when it was killed
 	for range kills {
 		p := w.startAndWait(random)
 		p.Kill()
-		w.awaitHungUp()
+		w.awaitClosedConnections()
 		dueAt[w.process] = w.dueNow()
 	}
 	quiet()
 	p := w.startServing()
-	w.awaitTaken()
+	w.awaitStored()
 	w.awaitAllAnswered()
 	p.Stop()
 
@@ -59,15 +58,15 @@ func killAtRandom(w *world) {
 	}
 }
 
-// awaitHungUp waits until Telegram has handled all that a killed process sent, so
-// that nothing of it is taken for the next one's. On Discord nothing comes again,
-// and nobody asks which process sent it.
-func (w *world) awaitHungUp() {
+// awaitClosedConnections waits until Telegram has handled all requests of a killed process, so
+// that none is taken for one of the next process. Discord needs no wait: there no reply comes again,
+// so it does not matter which process sent it.
+func (w *world) awaitClosedConnections() {
 	w.t.Helper()
 	if w.telegram == nil {
 		return
 	}
-	// Connections are accepted in their order: behind this one, none is left of those.
+	// Connections are accepted in order: after this one, none of the killed process is left.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Get(w.telegram.URL)
 	w.must(err)
@@ -75,9 +74,9 @@ func (w *world) awaitHungUp() {
 	gatewaytest.Await(w.t, "the end of the killed process' connections", func() bool { return w.telegram.OpenConnections() == 0 })
 }
 
-// meetEverybody lets each person be answered once, so that the gateway knows
-// where it has to look for what it missed.
-func (w *world) meetEverybody() {
+// answerEverybodyOnce answers one message of each person, so that the gateway knows the places
+// in which it has to look for missed messages.
+func (w *world) answerEverybodyOnce() {
 	w.t.Helper()
 	p := w.startServing()
 	for chat := 1; chat <= loadChats; chat++ {
@@ -87,18 +86,18 @@ func (w *world) meetEverybody() {
 	p.Stop()
 }
 
-// answerUnderLoad takes a moment, or, now and then, seconds.
+// answerUnderLoad answers at once, and now and then after seconds.
 func (w *world) answerUnderLoad(c llmtest.Call) llmtest.Answer {
 	if n := w.platform.load().slowly; n > 0 && rand.IntN(n) == 0 {
-		return slowly(c)
+		return slowAnswer(c)
 	}
 	a := answerTo(c)
 	a.Delay = time.Duration(rand.IntN(20)) * time.Millisecond
 	return a
 }
 
-// startAndWait lets the gateway live for a random moment: mostly counted from
-// its connection, now and then from its birth, so that starts are killed too.
+// startAndWait starts a gateway and waits for a random time: mostly from its connection on, now and
+// then from its start on, so that starting gateways are killed, too.
 func (w *world) startAndWait(random *rand.Rand) *gatewaytest.Process {
 	w.t.Helper()
 	var p *gatewaytest.Process
@@ -145,9 +144,9 @@ type reply struct {
 // telegramPreview ends an answer that Telegram shows while it is written.
 const telegramPreview = " …"
 
-// recordReplies keeps what chats get from now on; the returned function gives
-// it, in order. An answer that is shown while it is written is no reply: a kill may
-// leave one behind, if it comes before the gateway has stored which message it is.
+// recordReplies records what chats get from now on; the returned function returns it, in order.
+// Previews are left out: a kill may leave one behind, if it comes before the gateway has stored which
+// message the preview is.
 func (w *world) recordReplies() func() []reply {
 	var list []reply
 	w.platform.onSend(nil, func(chat int, text string) verdict {
@@ -165,9 +164,9 @@ func (w *world) recordReplies() func() []reply {
 	}
 }
 
-// expectDoublesOnlyFrom checks what every chat got since it was met in which a
-// reply may come again: each message is named by one reply, in order, and a reply
-// that came twice was left unmarked by the kill of the process that had sent it.
+// expectDoublesOnlyFrom checks the recorded replies of each chat in which a reply may come again: each
+// message is named by one reply, in order, and a reply that came twice was still due, by dueAt, when
+// the process that had sent it was killed.
 func (w *world) expectDoublesOnlyFrom(dueAt map[int][]string, replies []reply) {
 	w.t.Helper()
 	type sent struct {
@@ -199,7 +198,7 @@ func (w *world) expectDoublesOnlyFrom(dueAt map[int][]string, replies []reply) {
 			w.expectNamed(chat, append([]string{"hello"}, named[chat]...), texts)
 		}
 	}
-	w.t.Logf("%d messages, %d replies, %d of them again after a kill between the platform's taking and the mark", w.written(), len(replies), doubles)
+	w.t.Logf("%d messages, %d replies, %d of them again after a kill between the platform's answer and the mark", w.written(), len(replies), doubles)
 }
 
 func fromEnv(t *testing.T, name string, byDefault int64) int64 {

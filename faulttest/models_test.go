@@ -14,8 +14,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// TestRoutesChooseTheAgent has people write where routes by person and by topic lead to agents
-// of their own.
+// TestRoutesChooseTheAgent has people write where routes by person and by topic name agents.
 func TestRoutesChooseTheAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -70,8 +69,8 @@ person = "telegram:2"
 	}
 }
 
-// TestRoutesByThreadChooseTheAgent has a person write in two threads of Discord, one of which a route
-// leads to an agent of its own.
+// TestRoutesByThreadChooseTheAgent has a person write in two threads of Discord. A route names an agent
+// for one of them.
 func TestRoutesByThreadChooseTheAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{platform: newDiscord})
@@ -103,8 +102,8 @@ thread = %s
 	}
 }
 
-// TestABusyModelIsToldInTheChat has the model's server ask for patience.
-func TestABusyModelIsToldInTheChat(t *testing.T) {
+// TestBusyModelIsReportedInTheChat makes the model's server ask the gateway to wait.
+func TestBusyModelIsReportedInTheChat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	w.model.Reply(func(llmtest.Call) llmtest.Answer {
@@ -118,9 +117,9 @@ func TestABusyModelIsToldInTheChat(t *testing.T) {
 	})
 }
 
-// TestCapHoldsForManyRunsAtOnce has fifty people write at once to a gateway whose cap has room for
+// TestConcurrentRunsDoNotExceedTheCap has fifty people write at once to a gateway whose cap has room for
 // a few calls.
-func TestCapHoldsForManyRunsAtOnce(t *testing.T) {
+func TestConcurrentRunsDoNotExceedTheCap(t *testing.T) {
 	t.Parallel()
 	const most, each, people = 4000, 400, 50
 	w := newWorld(t, settings{budget: "total_tokens = 4000", llm: "max_output_tokens = 400"})

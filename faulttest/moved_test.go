@@ -7,8 +7,7 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// newMovedWorld is a world with a gateway that has answered once, and whose
-// database is about to be taken away.
+// newMovedWorld returns a world whose database can be moved, and a gateway that has answered once.
 func newMovedWorld(t *testing.T) (w *world, p *gatewaytest.Process) {
 	t.Helper()
 	w = newWorld(t, settings{})
@@ -34,7 +33,7 @@ func TestDatabaseMovedBeforeAccept(t *testing.T) {
 	w.awaitLog("database taken away") // nobody writes
 	w.say(1, "m1")
 	w.awaitLog("messages not stored")
-	if w.platform.untaken() == 0 {
+	if w.platform.unstored() == 0 {
 		t.Error("a message was acknowledged although its database was taken away")
 	}
 	w.expectReplies(1, "re before")
@@ -45,14 +44,14 @@ func TestDatabaseMovedBeforeAccept(t *testing.T) {
 	w.expectAnsweredOnce()
 }
 
-// The answer waits in memory, as it does while the disk is full.
+// The answer waits in memory, like one on a full disk.
 func TestDatabaseMovedDuringARun(t *testing.T) {
 	t.Parallel()
 	w, p := newMovedWorld(t)
 	held := w.holdModel("m1")
 	w.say(1, "m1")
 	w.awaitReached("the model call", held)
-	w.awaitTaken()
+	w.awaitStored()
 	back := w.takeAway()
 	held.Open()
 	w.awaitLog("could not store a run")
@@ -67,8 +66,8 @@ func TestDatabaseMovedDuringARun(t *testing.T) {
 	}
 }
 
-// What the gateway told a platform that it had taken must be there after a kill,
-// although the log that held it was deleted.
+// A message that the gateway has acknowledged is still there after a kill, although the write-ahead
+// log that held it was deleted.
 func TestDeletedLogLosesNothing(t *testing.T) {
 	t.Parallel()
 	w, p := newMovedWorld(t)
@@ -91,8 +90,7 @@ func TestDeletedLogLosesNothing(t *testing.T) {
 	w.expectAnsweredOnce()
 }
 
-// Another file in the place of the database, which is what somebody makes who
-// restores a copy under a running gateway, takes no part of it.
+// When somebody restores a copy under a running gateway, the gateway writes nothing into that file.
 func TestReplacedDatabaseWaitsForTheNextStart(t *testing.T) {
 	t.Parallel()
 	w, p := newMovedWorld(t)
@@ -104,7 +102,7 @@ func TestReplacedDatabaseWaitsForTheNextStart(t *testing.T) {
 	w.say(1, "m1")
 	w.awaitLog("messages not stored")
 	p.Stop()
-	if w.platform.untaken() == 0 {
+	if w.platform.unstored() == 0 {
 		t.Error("a message was acknowledged although another file stands in the place of the database")
 	}
 	back() // the gateway has made it whole when it was taken away

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestOneChatDelaysNoOther holds the model's answer to one chat for good, and
-// lets the platform refuse another one for an hour.
-func TestOneChatDelaysNoOther(t *testing.T) {
+// TestHangingAndRateLimitedChatsDelayNoOther holds back the model's answer to one chat, and lets the
+// platform rate-limit another one for an hour.
+func TestHangingAndRateLimitedChatsDelayNoOther(t *testing.T) {
 	onEach(t, settings{drain: "1s"}, func(w *world) {
 		const slow, limited, rounds = 1, 2, 10
 		held := w.holdModel("slow")
@@ -42,8 +42,7 @@ func TestOneChatDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestBatchKeepsOrder lets many messages of several chats arrive at once, and
-// then once more.
+// TestBatchKeepsOrder lets many messages of several chats arrive at once, and then all of them again.
 func TestBatchKeepsOrder(t *testing.T) {
 	t.Parallel()
 	const chats, messages = 5, 60 // more than one getUpdates takes
@@ -54,12 +53,12 @@ func TestBatchKeepsOrder(t *testing.T) {
 		}
 	}
 	p := w.startServing()
-	w.awaitTaken()
+	w.awaitStored()
 	w.awaitAllAnswered()
 	if again := w.telegram.Redeliver(0); again != chats*messages {
 		t.Fatalf("%d updates are delivered again, want %d", again, chats*messages)
 	}
-	w.awaitTaken()
+	w.awaitStored()
 	for chat := 1; chat <= chats; chat++ {
 		w.say(chat, "afterwards")
 	}
@@ -69,7 +68,7 @@ func TestBatchKeepsOrder(t *testing.T) {
 	w.expectAnsweredOnce()
 	for _, r := range w.platform.sent(1) {
 		if strings.Contains(r, "afterwards") && r != "re afterwards" {
-			t.Errorf("messages that came again were answered again: %q", r)
+			t.Errorf("repeated messages were answered again: %q", r)
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"parley/llm/llmtest"
 )
 
-// drawing makes the model answer "draw" with two pictures that Telegram shows as an album,
-// and an animation that it takes by itself.
-func drawing(w *world) {
+// answerWithPictures makes the model answer "draw" with two pictures, which Telegram shows as an
+// album, and an animation, which Telegram shows in a message of its own.
+func answerWithPictures(w *world) {
 	var data bytes.Buffer
 	w.must(png.Encode(&data, image.NewGray(image.Rect(0, 0, 20, 20))))
 	w.model.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -28,7 +28,7 @@ func drawing(w *world) {
 	})
 }
 
-// holdPicture holds the n-th message with a picture, and then closes its connection.
+// holdPicture holds the n-th message with a picture at the gate, and then closes its connection.
 func holdPicture(n int64, held *gate) func(int, string) verdict {
 	var seen atomic.Int64
 	return func(_ int, text string) verdict {
@@ -42,7 +42,7 @@ func holdPicture(n int64, held *gate) func(int, string) verdict {
 
 var allPictures = []string{"picture-1.png", "picture-2.png", "picture-3.gif"}
 
-// expectPictures lets the chat go on until everything is sent, and compares the pictures.
+// expectPictures waits until everything is sent, and compares the pictures in the chat.
 func (w *world) expectPictures(want ...string) {
 	w.t.Helper()
 	p := w.startServing()
@@ -56,11 +56,11 @@ func (w *world) expectPictures(want ...string) {
 	w.expectClean()
 }
 
-// TestKilledBetweenThePictures kills when the platform has some pictures of an answer, and
-// before it takes the next one: each of them comes once.
+// TestKilledBetweenThePictures kills the gateway after the platform has taken some pictures of an
+// answer, and before it takes the next one: each of them comes once.
 func TestKilledBetweenThePictures(t *testing.T) {
 	onEach(t, settings{}, func(w *world) {
-		drawing(w)
+		answerWithPictures(w)
 		held := newGate(w.t)
 		w.platform.onSend(holdPicture(3, held), nil)
 		p := w.startServing()
@@ -73,12 +73,11 @@ func TestKilledBetweenThePictures(t *testing.T) {
 	})
 }
 
-// TestKilledBeforeThePicturesAreMarked kills when the platform has taken two pictures and
-// the gateway can't know. On Telegram they come again, both of the album; Discord can tell
-// that it has them.
+// TestKilledBeforeThePicturesAreMarked kills the gateway after the platform has taken two pictures, and
+// before the gateway knows. On Telegram both come again; Discord recognizes that it has them.
 func TestKilledBeforeThePicturesAreMarked(t *testing.T) {
 	onEach(t, settings{}, func(w *world) {
-		drawing(w)
+		answerWithPictures(w)
 		held := newGate(w.t)
 		w.platform.onSend(nil, holdPicture(2, held))
 		p := w.startServing()

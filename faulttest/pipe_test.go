@@ -14,9 +14,8 @@ import (
 	"parley/internal/waittest"
 )
 
-// TestPipedChatEndsWithItsReader is `gateway chat | head -1` with a model that
-// hangs at the second question: the chat ends as filters do, at once, and the
-// next one has the answer.
+// TestPipedChatEndsWithItsReader runs `gateway chat | head -1` with a model that hangs at the second
+// question: the chat ends at once with SIGPIPE, like other filters, and the next chat shows the answer.
 func TestPipedChatEndsWithItsReader(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{drain: "1h"})
@@ -49,7 +48,7 @@ func TestPipedChatEndsWithItsReader(t *testing.T) {
 		t.Fatal("the chat goes on although nobody reads its output")
 	}
 	if status := chat.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGPIPE {
-		t.Errorf("the chat ended with %s, want the end of a filter, by SIGPIPE", chat.ProcessState)
+		t.Errorf("the chat ended with %s, want SIGPIPE", chat.ProcessState)
 	}
 
 	held.Open()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// platform is a chat platform that outlives the gateway. Its people are
-// numbered from 1, and each writes in a chat of their own.
+// platform is a chat platform that goes on when the gateway is killed. Its people are numbered from 1,
+// and each writes in a chat of their own.
 type platform interface {
 	section() string       // of the configuration
 	key(chat int) string   // of the chat's session
@@ -17,27 +17,27 @@ type platform interface {
 
 	say(chat int, text string)
 
-	// sent is what stands in a chat of the gateway's messages, oldest first. An
-	// answer that is still being written begins with unfinished.
+	// sent returns the gateway's messages in a chat, oldest first. An answer that is still being
+	// written begins with unfinishedMark.
 	sent(chat int) []string
 
-	// pictures are the names of the files in a chat's messages, in their order.
+	// pictures returns the names of the files in a chat's messages, in their order.
 	pictures(chat int) []string
 
-	// onSend sets what happens to messages before and after the platform takes
-	// them; nil lets them pass.
+	// onSend sets functions that are called before and after the platform takes a message; nil lets all
+	// pass.
 	onSend(before, after func(chat int, text string) verdict)
 
-	// limit refuses the next message to a chat, and asks to wait so long.
+	// limit makes the platform refuse the next message to a chat, and ask the gateway to wait.
 	limit(chat int, wait time.Duration)
 
 	connections() int   // that gateways have made so far
-	untaken() int       // messages that the gateway has not stored, as far as the platform is told
-	secrets() []string  // what must stand nowhere
-	complaints() string // what the platform has to say against the gateway's requests, "" if nothing
+	unstored() int      // messages that the gateway has not stored, as far as the platform is told
+	secrets() []string  // texts that must appear neither in logs nor in the database
+	complaints() string // faults of the gateway's requests, "" if there are none
 }
 
-// load is how the gateway is used while it is killed at random.
+// load describes how the gateway is used while it is killed at random.
 type load struct {
 	kills  int64
 	life   time.Duration // of a process, at most

@@ -12,8 +12,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// The tests of this file kill the gateway at each named point of a message's
-// way. What holds it there is outside of it: the model, the platform, a lock.
+// The tests of this file kill the gateway at each named point of a message's way. The model, the
+// platform or a lock holds it there: the gateway itself has no hooks for tests.
 
 func TestKilledAfterAccept(t *testing.T) {
 	onEach(t, settings{maxRuns: 1}, func(w *world) {
@@ -22,7 +22,7 @@ func TestKilledAfterAccept(t *testing.T) {
 		w.say(1, "holder")
 		w.awaitReached("the model call", held)
 		w.say(2, "m1")
-		w.awaitTaken()
+		w.awaitStored()
 		p.Kill()
 		w.expectState(w.copyDatabase(), 2, 0, 0)
 
@@ -73,7 +73,7 @@ func TestKilledBeforeCommit(t *testing.T) {
 		p := w.startServing()
 		w.say(1, "m1")
 		w.awaitReached("the model call", held)
-		w.awaitTaken()
+		w.awaitStored()
 		unlock := w.lockForWriting()
 		held.Open()
 		time.Sleep(300 * time.Millisecond) // the answer arrives; all that can be left to do is the commit
@@ -128,9 +128,8 @@ func TestKilledAfterCommit(t *testing.T) {
 	})
 }
 
-// TestKilledBeforeTheMark is the one place where a reply may come twice: the
-// platform took it, and the process died before it could know. Where the
-// platform can tell that it has the reply already, it does not come again.
+// TestKilledBeforeTheMark kills the gateway after the platform has taken a reply, and before the
+// gateway knows. Only then may a reply come twice, and not if the platform recognizes it.
 func TestKilledBeforeTheMark(t *testing.T) {
 	onEach(t, settings{}, func(w *world) {
 		held := newGate(w.t)
@@ -175,8 +174,8 @@ func (w *world) awaitMarked(n int) {
 	gatewaytest.Await(w.t, "the mark", func() bool { return w.count(`SELECT count(*) FROM outbox WHERE state = 'sent'`) >= n })
 }
 
-// TestKilledBetweenTheParts kills after the first of three parts of a reply
-// was taken and marked, and before the second one was taken.
+// TestKilledBetweenTheParts kills the gateway after the first of three parts of a reply was taken and
+// marked, and before the second one is taken.
 func TestKilledBetweenTheParts(t *testing.T) {
 	onEach(t, settings{}, func(w *world) {
 		full := w.platform.partLength()
@@ -207,9 +206,9 @@ func TestKilledBetweenTheParts(t *testing.T) {
 	})
 }
 
-// expectSettled starts the gateway, lets the person write once more, and ends
-// the gateway when that is answered. Replies of a chat go out in order, so what
-// the chat was to get before has come by then, and nothing more may come.
+// expectSettled starts the gateway, lets the person write once more, stops the gateway when that is
+// answered, and compares the chat's replies. They are sent in order, so that all earlier ones have
+// come by then.
 func (w *world) expectSettled(chat int, want ...string) {
 	w.t.Helper()
 	p := w.startServing()

@@ -12,13 +12,13 @@ import (
 	"parley/llm/llmtest"
 )
 
-// The tests of this file kill the gateway while Discord shows an answer in the
-// making, or what may be left of one: in a DM, a channel and a thread.
+// The tests of this file kill the gateway while Discord shows the preview of an answer, or one that
+// was left behind, in a DM, a channel and a thread.
 const places = 3
 
-// showing makes a gateway that shows in every place what it has of an answer to
-// "m1", which never ends.
-func showing(t *testing.T) (*world, *gatewaytest.Process) {
+// startShowingPreviews starts a gateway that shows a preview of its answer to "m1" in every place.
+// The answer never ends.
+func startShowingPreviews(t *testing.T) (*world, *gatewaytest.Process) {
 	t.Helper()
 	w := newWorld(t, settings{platform: newDiscord})
 	w.model.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -34,23 +34,22 @@ func showing(t *testing.T) (*world, *gatewaytest.Process) {
 	return w, p
 }
 
-// slowly is an answer that takes some three seconds, and is shown from the
-// second one on.
-func slowly(c llmtest.Call) llmtest.Answer {
+// slowAnswer returns an answer that takes about three seconds, and is shown from the second one on.
+func slowAnswer(c llmtest.Call) llmtest.Answer {
 	a := answerTo(c)
 	a.Pieces, a.ChunkDelay = 8, 350*time.Millisecond
 	return a
 }
 
-// paces are how fast the next process answers.
-var paces = map[string]func(llmtest.Call) llmtest.Answer{"at once": answerTo, "with a preview of its own": slowly}
+// answerPaces are the speeds at which the next process answers.
+var answerPaces = map[string]func(llmtest.Call) llmtest.Answer{"at once": answerTo, "with a preview of its own": slowAnswer}
 
-// previews is how many answers are shown half written.
+// previews returns the number of previews that are shown.
 func (w *world) previews() int {
 	n := 0
 	for chat := range w.said {
 		for _, text := range w.platform.sent(chat) {
-			if strings.HasPrefix(text, unfinished) {
+			if strings.HasPrefix(text, unfinishedMark) {
 				n++
 			}
 		}
@@ -58,8 +57,8 @@ func (w *world) previews() int {
 	return n
 }
 
-// expectInEveryPlace starts the gateway, lets it answer everything, and expects
-// that nothing but these replies stands anywhere.
+// expectInEveryPlace starts the gateway, lets it answer everything, and checks that each place shows
+// these replies and nothing else.
 func (w *world) expectInEveryPlace(replies ...string) {
 	w.t.Helper()
 	p := w.startServing()
@@ -71,26 +70,26 @@ func (w *world) expectInEveryPlace(replies ...string) {
 	w.expectClean()
 }
 
-func TestKilledWhileThePreviewStands(t *testing.T) {
+func TestKilledWhileAPreviewIsShown(t *testing.T) {
 	t.Parallel()
-	w, p := showing(t)
+	w, p := startShowingPreviews(t)
 	p.Kill()
 	w.model.Reply(answerTo)
 	w.expectInEveryPlace("re m1")
 }
 
-// TestKilledWhileMoreIsSaid has the next process answer two messages together,
-// below another one than the preview stands.
-func TestKilledWhileMoreIsSaid(t *testing.T) {
+// TestKilledBeforeFurtherMessages makes the next process answer two messages together. The preview
+// that was left behind replies to the first of them alone.
+func TestKilledBeforeFurtherMessages(t *testing.T) {
 	t.Parallel()
-	for name, answer := range paces {
+	for name, answer := range answerPaces {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, p := showing(t)
+			w, p := startShowingPreviews(t)
 			for chat := 1; chat <= places; chat++ {
 				w.say(chat, "m2")
 			}
-			w.awaitTaken()
+			w.awaitStored()
 			p.Kill()
 			w.model.Reply(answer)
 			w.expectInEveryPlace("re m1 m2")
@@ -98,13 +97,14 @@ func TestKilledWhileMoreIsSaid(t *testing.T) {
 	}
 }
 
-// TestKilledAndForgotten is away for longer than Discord remembers a nonce.
-func TestKilledAndForgotten(t *testing.T) {
+// TestKilledForLongerThanDiscordKnowsANonce starts the next process when Discord has forgotten the
+// preview's nonce.
+func TestKilledForLongerThanDiscordKnowsANonce(t *testing.T) {
 	t.Parallel()
-	for name, answer := range paces {
+	for name, answer := range answerPaces {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, p := showing(t)
+			w, p := startShowingPreviews(t)
 			p.Kill()
 			w.discord.Advance(time.Hour)
 			w.model.Reply(answer)
@@ -113,11 +113,11 @@ func TestKilledAndForgotten(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeMoreIsSaid has the next process answer an old message and one
-// that it hears itself together, since the model was busy when it started.
-func TestKilledBeforeMoreIsSaid(t *testing.T) {
+// TestOldAndNewMessageAreAnsweredTogetherAfterAKill makes the next process answer a message from before
+// the kill together with a new one, since the model was busy when it started.
+func TestOldAndNewMessageAreAnsweredTogetherAfterAKill(t *testing.T) {
 	t.Parallel()
-	w, p := showing(t)
+	w, p := startShowingPreviews(t)
 	p.Kill()
 	w.gw.Configure(w.config(settings{maxRuns: 1}))
 	held := w.holdModel("m1")
@@ -126,7 +126,7 @@ func TestKilledBeforeMoreIsSaid(t *testing.T) {
 	for chat := 1; chat <= places; chat++ {
 		w.say(chat, "m2")
 	}
-	w.awaitTaken()
+	w.awaitStored()
 	held.Open()
 	w.awaitAllAnswered()
 	p.Stop()
@@ -134,8 +134,8 @@ func TestKilledBeforeMoreIsSaid(t *testing.T) {
 	w.expectClean()
 }
 
-// TestKilledLongBeforeTheMark dies when Discord has taken a reply, and comes back
-// when Discord has forgotten its nonce and much was said.
+// TestKilledLongBeforeTheMark kills the gateway when Discord has taken a reply, and starts the next one
+// when Discord has forgotten the reply's nonce and many messages were written.
 func TestKilledLongBeforeTheMark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{platform: newDiscord})
@@ -161,9 +161,9 @@ func TestKilledLongBeforeTheMark(t *testing.T) {
 	w.expectClean()
 }
 
-// TestKilledBeforeTheMarkOfAPart dies when Discord has taken the second of
-// three parts, which is no reply to anything, and comes back at once or when
-// Discord has forgotten its nonce.
+// TestKilledBeforeTheMarkOfAPart kills the gateway when Discord has taken the second of three parts,
+// which replies to no message, and starts the next one at once, or when Discord has forgotten the
+// part's nonce.
 func TestKilledBeforeTheMarkOfAPart(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]time.Duration{"at once": 0, "an hour later": time.Hour} {
@@ -198,14 +198,14 @@ func TestKilledBeforeTheMarkOfAPart(t *testing.T) {
 	}
 }
 
-// A preview becomes the reply that it shows. Posted while an earlier reply is
-// retried, the later reply would stand above the earlier one.
+// No preview is posted while an earlier reply is retried: it would become the later reply, above the
+// earlier one.
 func TestPreviewComesAfterTheEarlierReply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{platform: newDiscord})
 	w.model.Reply(func(c llmtest.Call) llmtest.Answer {
 		if strings.Contains(c.LastUser(), "m2") {
-			return slowly(c)
+			return slowAnswer(c)
 		}
 		return answerTo(c)
 	})
@@ -226,8 +226,8 @@ func TestPreviewComesAfterTheEarlierReply(t *testing.T) {
 	w.expectClean()
 }
 
-// The reply takes the place of what the killed gateway has shown on Telegram.
-func TestATelegramPreviewIsNotLeftBehind(t *testing.T) {
+// The reply replaces the preview that the killed gateway has left on Telegram.
+func TestTelegramPreviewBecomesTheReplyAfterAKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	w.model.Reply(func(c llmtest.Call) llmtest.Answer {

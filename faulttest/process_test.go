@@ -12,7 +12,7 @@ func (w *world) start() *gatewaytest.Process {
 	return w.run(nil, "run")
 }
 
-// run runs a subcommand, which gets the next number of a process.
+// run starts a subcommand as the process with the next number.
 func (w *world) run(stdin io.Reader, args ...string) *gatewaytest.Process {
 	w.t.Helper()
 	w.mu.Lock()

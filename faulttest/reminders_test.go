@@ -16,10 +16,9 @@ import (
 	"parley/llm/llmtest"
 )
 
-// TestRemindersAroundAKill kills the gateway when a reminder becomes due: before its message
-// is stored, while the model answers, and while the reply is sent. The message is stored
-// once, and answered.
-func TestRemindersAroundAKill(t *testing.T) {
+// TestKilledWhenAReminderIsDue kills the gateway before the message of a due reminder is stored, while
+// the model answers it, and while the reply is sent. The message is stored and answered once.
+func TestKilledWhenAReminderIsDue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	p := w.startServing()
@@ -50,9 +49,9 @@ func TestRemindersAroundAKill(t *testing.T) {
 	}
 }
 
-// A person says on Telegram where they are, and is reminded by that clock of what they ask for on Discord, whether or
-// not their private chats are one session.
-func TestRemindersGoByTheZoneOfALinkedAccount(t *testing.T) {
+// A time zone that a person sets on Telegram also applies to reminders that they set on Discord, whether or not their
+// private chats are one session.
+func TestRemindersUseTheTimeZoneOfALinkedAccount(t *testing.T) {
 	t.Parallel()
 	const onTelegram, onDiscord = 1, 2
 	year := time.Now().Year() + 1
@@ -61,7 +60,7 @@ func TestRemindersGoByTheZoneOfALinkedAccount(t *testing.T) {
 		platform func(*world) platform
 	}{
 		{"one session", newShared},
-		{"a session for each place", func(w *world) platform { return apart{newShared(w).(shared)} }},
+		{"a session for each place", func(w *world) platform { return separateSessions{newShared(w).(shared)} }},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()

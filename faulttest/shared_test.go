@@ -11,9 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shared is Telegram and Discord together. Each person has a private chat on
-// both, with an odd number on Telegram and the next one on Discord, and one
-// session over the two.
+// shared is Telegram and Discord together. Each person has a private chat on both, with an odd number
+// on Telegram and the next number on Discord, and both are one session.
 type shared struct {
 	telegram telegram
 	discord  *discord
@@ -22,7 +21,7 @@ type shared struct {
 func newShared(w *world) platform {
 	s := shared{newTelegram(w).(telegram), newDiscord(w).(*discord)}
 	for chat := 2; chat <= loadChats; chat += 2 {
-		s.discord.meetAlone(chat)
+		s.discord.useDM(chat)
 	}
 	return s
 }
@@ -44,7 +43,7 @@ func (s shared) identity() string {
 	var b strings.Builder
 	b.WriteString("[conversation]\nscope = \"user\"\n[identity]\n")
 	for chat := 2; chat <= loadChats; chat += 2 {
-		fmt.Fprintf(&b, "p%d = [\"telegram:%d\", \"discord:%s\"]\n", chat/2, chat-1, s.discord.spot(chat).who.ID)
+		fmt.Fprintf(&b, "p%d = [\"telegram:%d\", \"discord:%s\"]\n", chat/2, chat-1, s.discord.discordPlace(chat).who.ID)
 	}
 	return b.String()
 }
@@ -57,7 +56,7 @@ func (s shared) sent(chat int) []string       { return s.of(chat).sent(chat) }
 func (s shared) pictures(chat int) []string   { return s.of(chat).pictures(chat) }
 func (s shared) limit(n int, d time.Duration) { s.of(n).limit(n, d) }
 func (s shared) connections() int             { return min(s.telegram.connections(), s.discord.connections()) }
-func (s shared) untaken() int                 { return s.telegram.untaken() + s.discord.untaken() }
+func (s shared) unstored() int                { return s.telegram.unstored() + s.discord.unstored() }
 func (s shared) secrets() []string            { return append(s.telegram.secrets(), s.discord.secrets()...) }
 func (s shared) complaints() string           { return s.telegram.complaints() + s.discord.complaints() }
 
@@ -70,17 +69,16 @@ func (shared) load() load {
 	return load{kills: 8, life: 2500 * time.Millisecond, pace: 40 * time.Millisecond, slowly: 8}
 }
 
-// Ten people write on two platforms each, in one session. However the gateway
-// dies, each message is answered once, where it was written.
+// Ten people write on two platforms each, in one session. Whenever the gateway is killed, each message
+// is answered once, where it was written.
 func TestSharedSessionsKilledAtRandom(t *testing.T) {
 	t.Parallel()
 	killAtRandom(newWorld(t, settings{platform: newShared}))
 }
 
-// A person asks on Telegram, then on Discord, then on Telegram again, and the
-// gateway is killed twice: in the first model call, and when Telegram has taken
-// none of its replies yet, which holds up nothing on Discord.
-func TestASharedSessionAnswersWhereItWasAsked(t *testing.T) {
+// A person asks on Telegram, then on Discord, then on Telegram again. The gateway is killed in the
+// first model call, and again before Telegram has taken a reply, which does not delay Discord.
+func TestSharedSessionAnswersWhereItWasAskedAfterKills(t *testing.T) {
 	t.Parallel()
 	const onTelegram, onDiscord = 1, 2
 	w := newWorld(t, settings{platform: newShared})
@@ -89,9 +87,9 @@ func TestASharedSessionAnswersWhereItWasAsked(t *testing.T) {
 	w.say(onTelegram, "t1")
 	w.awaitReached("the model call", held)
 	w.say(onDiscord, "d1")
-	w.awaitTaken()
+	w.awaitStored()
 	w.say(onTelegram, "t2")
-	w.awaitTaken()
+	w.awaitStored()
 	p.Kill()
 	w.expectState(w.copyDatabase(), 3, 0, 0)
 
@@ -120,23 +118,23 @@ func TestASharedSessionAnswersWhereItWasAsked(t *testing.T) {
 	w.expectClean()
 }
 
-// apart is the same with every place a session of its own.
-type apart struct{ shared }
+// separateSessions is shared with a session for each place.
+type separateSessions struct{ shared }
 
-func (a apart) section() string {
+func (a separateSessions) section() string {
 	return strings.Replace(a.shared.section(), `scope = "user"`, `scope = "place"`, 1)
 }
 
-func (a apart) key(chat int) string { return a.of(chat).key(chat) }
+func (a separateSessions) key(chat int) string { return a.of(chat).key(chat) }
 
-// The operator sets the scope to "user", and later back. What waits meanwhile is
-// answered in the session that it was said in, and nothing is moved or lost.
-func TestSharingBeginsAndEndsWithoutLoss(t *testing.T) {
+// The operator changes the scope to "user" and back, again and again. Messages that wait meanwhile are
+// answered in the session that they were written in, and nothing is moved or lost.
+func TestChangesOfSessionScopeLoseNothing(t *testing.T) {
 	t.Parallel()
 	const chat = 2
 	w := newWorld(t, settings{platform: newShared})
 	together := w.platform.(shared)
-	for i, platform := range []platform{apart{together}, together, apart{together}, together} {
+	for i, platform := range []platform{separateSessions{together}, together, separateSessions{together}, together} {
 		w.platform = platform
 		w.gw.Configure(w.config(settings{}))
 		held := w.holdModel(fmt.Sprint("m", i))
@@ -146,7 +144,7 @@ func TestSharingBeginsAndEndsWithoutLoss(t *testing.T) {
 		}
 		w.say(chat, fmt.Sprint("m", i))
 		w.awaitReached("the model call", held)
-		w.awaitTaken()
+		w.awaitStored()
 		p.Kill()
 		held.Open()
 	}
@@ -163,25 +161,24 @@ func TestSharingBeginsAndEndsWithoutLoss(t *testing.T) {
 	}
 }
 
-// half is a gateway that runs one of the two channels.
-type half struct {
+// oneChannel is shared for a gateway that runs one of the two channels.
+type oneChannel struct {
 	shared
 	part platform
 }
 
-func (h half) section() string  { return h.part.section() + h.identity() }
-func (h half) connections() int { return h.part.connections() }
+func (h oneChannel) section() string  { return h.part.section() + h.identity() }
+func (h oneChannel) connections() int { return h.part.connections() }
 
-// Two gateways on one database run a channel each. The session is worked by one
-// of them at a time; each takes what came by its channel, since the other could
-// not send the answer.
-func TestASharedSessionOfTwoGateways(t *testing.T) {
+// Two gateways on one database run a channel each. One of them works the session at a time, and each
+// answers the messages of its own channel, since the other one could not send the reply.
+func TestTwoGatewaysWorkOneSharedSession(t *testing.T) {
 	t.Parallel()
 	const onTelegram, onDiscord = 1, 2
 	w := newWorld(t, settings{platform: newShared})
 	both := w.platform.(shared)
 	start := func(part platform) *gatewaytest.Process {
-		w.platform = half{both, part}
+		w.platform = oneChannel{both, part}
 		w.gw.Configure(w.config(settings{}))
 		return w.startServing()
 	}
@@ -190,7 +187,7 @@ func TestASharedSessionOfTwoGateways(t *testing.T) {
 	w.say(onTelegram, "t1")
 	w.awaitReached("the model call", held)
 	w.say(onDiscord, "d1")
-	w.awaitTaken()
+	w.awaitStored()
 	w.awaitLog("session is worked elsewhere")
 	held.Open()
 	w.awaitAllAnswered()

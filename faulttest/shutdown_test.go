@@ -8,9 +8,8 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// TestTerminatedUnderLoad ends the gateway while twenty answers are being
-// made: those are finished and delivered, and what was written meanwhile is
-// answered after the next start.
+// TestTerminatedUnderLoad ends the gateway during twenty answers: these are finished and delivered,
+// and messages from the meantime are answered after the next start.
 func TestTerminatedUnderLoad(t *testing.T) {
 	onEach(t, settings{}, func(w *world) {
 		held := w.holdModel("first")
@@ -22,7 +21,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		for chat := 1; chat <= loadChats; chat++ {
 			w.say(chat, "waiting")
 		}
-		w.awaitTaken()
+		w.awaitStored()
 		p.Signal(syscall.SIGTERM)
 		w.awaitLog("shutting down")
 		for chat := 1; chat <= loadChats; chat++ {
@@ -37,7 +36,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		w.expectState(w.copyDatabase(), loadChats, 2*loadChats, 0)
 
 		p = w.startServing()
-		w.awaitTaken()
+		w.awaitStored()
 		w.awaitAllAnswered()
 		p.Stop()
 		w.expectClean()
@@ -45,7 +44,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 	})
 }
 
-func TestSecondSignalHurries(t *testing.T) {
+func TestSecondSignalEndsTheGatewayAtOnce(t *testing.T) {
 	onEach(t, settings{drain: "1h"}, func(w *world) {
 		held := w.holdModel("m1")
 		p := w.startServing()

@@ -22,11 +22,11 @@ func TestPipedChatEndsWithItsInput(t *testing.T) {
 	p.MustExit(0)
 	out := p.Stdout.String()
 	if n := strings.Count(out, "re hello"); n != 2 {
-		t.Errorf("the answer stands %d times in the output, want it once as the answer and once in the history:\n%s", n, out)
+		t.Errorf("the output has the answer %d times, want it once as the answer and once in the history:\n%s", n, out)
 	}
 }
 
-// TestSessionInUse opens one session twice, and another one beside the daemon.
+// TestSessionInUse opens a session that another chat has open, and one of its own beside the daemon.
 func TestSessionInUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -78,9 +78,9 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 }
 
-// TestBuildWithoutFullTextSearch starts a gateway that was built by somebody who does
-// not know of the tag. A true build would compile SQLite once more, so this one has the
-// tag, and the file that is compiled without it.
+// TestBuildWithoutFullTextSearch starts a gateway that was built without the tag. A real build without
+// it would compile SQLite once more, so this one has the tag, and an overlay exchanges the file that
+// checks for it.
 func TestBuildWithoutFullTextSearch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it builds the gateway once more")
@@ -97,8 +97,8 @@ func TestBuildWithoutFullTextSearch(t *testing.T) {
 	}
 }
 
-// withoutTheTag writes the overlay of a build that replaces the file which is compiled
-// with the tag by the one which is compiled without it.
+// withoutTheTag writes a build overlay that replaces the file for builds with the tag by the one for
+// builds without it, and returns its path.
 func withoutTheTag(w *world) (path string) {
 	w.t.Helper()
 	folder, err := filepath.Abs("../conversation/internal/db")
@@ -122,9 +122,9 @@ func withoutTheTag(w *world) (path string) {
 	return path
 }
 
-// TestTroubleTellsNoSecret makes every connection fail in turn. That no secret
-// stands in the log is checked at the end of every test.
-func TestTroubleTellsNoSecret(t *testing.T) {
+// TestFailedConnectionsLogNoSecrets makes every connection fail in turn. The end of every test searches
+// the log for secrets.
+func TestFailedConnectionsLogNoSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	p := w.startServing()

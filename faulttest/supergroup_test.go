@@ -19,7 +19,7 @@ func (w *world) inGroup(group telegramtest.Chat, text string) {
 	w.telegram.Say(group, person(1), "@"+telegramtest.Bot.Username+" "+text)
 }
 
-// upgrade makes the group a supergroup, which each of the two tells.
+// upgrade makes the group a supergroup. A service message in each of the two says so.
 func (w *world) upgrade() {
 	w.telegram.Migrate(oldGroup.ID, newGroup.ID)
 	w.telegram.Say(oldGroup, person(1), "", telegramtest.With("migrate_to_chat_id", newGroup.ID))
@@ -33,7 +33,7 @@ func (w *world) awaitInGroup(group telegramtest.Chat, reply string) {
 	})
 }
 
-// sawInLastCall says whether the model was shown a text in its latest call.
+// sawInLastCall reports whether the latest model call contains a text.
 func (w *world) sawInLastCall(text string) bool {
 	calls := w.model.Calls()
 	for _, m := range calls[len(calls)-1].Messages {
@@ -44,9 +44,9 @@ func (w *world) sawInLastCall(text string) bool {
 	return false
 }
 
-// A group becomes a supergroup while it is being answered, and the gateway dies
-// before it is done: nothing is lost or doubled, and the talk goes on.
-func TestASupergroupGoesOnWithItsGroup(t *testing.T) {
+// A group becomes a supergroup during an answer, and the gateway is killed before the answer ends:
+// nothing is lost or doubled, and the conversation goes on.
+func TestSupergroupKeepsTheConversationOfItsGroupAfterAKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	held := w.holdModel("second")
@@ -57,7 +57,7 @@ func TestASupergroupGoesOnWithItsGroup(t *testing.T) {
 	w.awaitReached("the model call", held)
 	w.upgrade()
 	w.inGroup(newGroup, "third")
-	w.awaitTaken()
+	w.awaitStored()
 	p.Kill()
 
 	held.Open()
@@ -82,10 +82,10 @@ func TestASupergroupGoesOnWithItsGroup(t *testing.T) {
 	}
 }
 
-// The supergroup is heard of before the gateway knows that it is one: it was
-// answered in a session of its own, and has a message waiting when the gateway
-// dies. The next start gives both to the group's session.
-func TestASupergroupThatWasHeardOfTooEarly(t *testing.T) {
+// Messages of the supergroup arrive before the gateway knows that it was the group: one was answered
+// in a session of its own, and another waits when the gateway is killed. The next start moves both to
+// the group's session.
+func TestRestartMergesASupergroupIntoTheSessionOfItsGroup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	held := w.holdModel("waiting")
@@ -97,7 +97,7 @@ func TestASupergroupThatWasHeardOfTooEarly(t *testing.T) {
 	w.inGroup(newGroup, "waiting")
 	w.awaitReached("the model call", held)
 	w.upgrade()
-	w.awaitTaken()
+	w.awaitStored()
 	p.Kill()
 
 	held.Open()
@@ -118,8 +118,8 @@ func TestASupergroupThatWasHeardOfTooEarly(t *testing.T) {
 	}
 }
 
-// The same without a restart: the run of the supergroup's own session ends first.
-func TestASupergroupIsAdoptedWhileTheGatewayRuns(t *testing.T) {
+// Without a restart, they are moved after the run of the supergroup's own session has ended.
+func TestRunningGatewayMergesASupergroupIntoTheSessionOfItsGroup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	held := w.holdModel("early")

@@ -11,12 +11,12 @@ import (
 // telegram has private chats only.
 type telegram struct {
 	*telegramtest.Server
-	quiet string // how long a run waits for more; without a wait, each message is a question of its own
+	quiet string // the time that a run waits for further messages; with 0s, each message is answered separately
 }
 
 func newTelegram(w *world) platform { return telegramWith("0s")(w) }
 
-// telegramWith is Telegram where what is sent in one go is one question.
+// telegramWith returns a Telegram platform with that wait for further messages.
 func telegramWith(quiet string) func(*world) platform {
 	return func(w *world) platform {
 		w.telegram = telegramtest.New(w.t)
@@ -91,7 +91,7 @@ func (s telegram) limit(chat int, wait time.Duration) {
 }
 
 func (s telegram) connections() int { return s.Calls("getUpdates") }
-func (s telegram) untaken() int     { return s.Pending() }
+func (s telegram) unstored() int    { return s.Pending() }
 
 func (telegram) secrets() []string {
 	_, secret, _ := strings.Cut(telegramtest.Token, ":")

@@ -16,7 +16,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// terminal is `gateway run` in a pseudo-terminal, with somebody at its keys.
+// terminal is `gateway run` in a pseudo-terminal, in which a test types.
 type terminal struct {
 	*world
 	keys   io.Writer
@@ -37,7 +37,7 @@ func (w *world) openTerminal() *terminal {
 	go func() { _, _ = io.Copy(s.screen, user) }() // ends when the terminal is closed
 	go func() {
 		defer close(s.ended)
-		_ = cmd.Wait() // how it ended is of no account here
+		_ = cmd.Wait() // any exit status is fine here
 	}()
 	w.t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
@@ -59,7 +59,7 @@ func (s *terminal) sees(want string) {
 	s.awaitScreen(fmt.Sprintf("%q", want), func(text string) bool { return strings.Contains(text, want) })
 }
 
-// awaitPrompt waits for an empty prompt with nothing at work above it.
+// awaitPrompt waits for an empty prompt and the end of all work that is shown above it.
 func (s *terminal) awaitPrompt() {
 	s.t.Helper()
 	s.awaitScreen("the prompt at rest", func(text string) bool {
@@ -85,9 +85,9 @@ func (s *terminal) hasEnded() bool {
 	}
 }
 
-// TestCtrlCEndsTheAnswerAndNothingElse stops an answer in the middle, as people
-// do: what there is of it stands on the screen once, the terminal is at rest, the
-// next question is answered, and only Ctrl-C twice at rest ends the gateway.
+// TestCtrlCEndsTheAnswerAndNothingElse stops an answer in the middle: its beginning is shown once, the
+// prompt returns, and the next question is answered. Only Ctrl-C twice at an empty prompt ends the
+// gateway.
 func TestCtrlCEndsTheAnswerAndNothingElse(t *testing.T) {
 	t.Parallel()
 	for name, begun := range map[string]string{"while it is written": "and so on", "before its first word": "thinking …"} {
@@ -133,9 +133,9 @@ func TestCtrlCEndsTheAnswerAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestMessageBehindAStoppedAnswerIsTakenWithIt has a question wait behind an
-// answer that is stopped: it is kept and not answered, and its place is free.
-func TestMessageBehindAStoppedAnswerIsTakenWithIt(t *testing.T) {
+// TestStopSettlesTheWaitingMessageToo stops an answer while another question waits: that question is
+// kept and not answered, and is no longer marked as waiting.
+func TestStopSettlesTheWaitingMessageToo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	held := w.holdModel("first")
@@ -155,12 +155,11 @@ func TestMessageBehindAStoppedAnswerIsTakenWithIt(t *testing.T) {
 	s.sees("third\n›")
 }
 
-// TestTerminalShowsALinkThatSignsIn takes the link from the screen, where alone
-// it stands.
+// TestTerminalShowsALinkThatSignsIn takes the link from the screen. It appears nowhere else.
 func TestTerminalShowsALinkThatSignsIn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings{platform: newGuarded})
-	g := w.platform.(guarded)
+	w := newWorld(t, settings{platform: newTokenPrograms})
+	g := w.platform.(tokenPrograms)
 	s := w.openTerminal()
 	s.sees("/signin/link#")
 	var link string
@@ -172,6 +171,6 @@ func TestTerminalShowsALinkThatSignsIn(t *testing.T) {
 	expectStatus(t, "the link's cookie", g.status(w, "Cookie", g.follow(w, link)), http.StatusOK)
 	_, code, _ := strings.Cut(link, "#")
 	if strings.Contains(w.gw.Log.String(), code) {
-		t.Error("the code stands in the log")
+		t.Error("the log contains the code")
 	}
 }

@@ -10,26 +10,25 @@ import (
 	"testing"
 )
 
-// guarded are programs at a gateway with the token that it makes.
-type guarded struct{ programs }
+// tokenPrograms is programs with a gateway that creates its token.
+type tokenPrograms struct{ programs }
 
-func newGuarded(w *world) platform { return guarded{newPrograms(w).(programs)} }
+func newTokenPrograms(w *world) platform { return tokenPrograms{newPrograms(w).(programs)} }
 
-func (g guarded) section() string {
+func (g tokenPrograms) section() string {
 	return g.telegram.section() + fmt.Sprintf("[http]\nlisten = %q\n", g.listen)
 }
 
-// refused runs a command of the gateway, which must fail, and gives what it says.
-func (w *world) refused(args ...string) string {
+// failingCommand runs a subcommand that must fail, and returns its error output.
+func (w *world) failingCommand(args ...string) string {
 	w.t.Helper()
 	p := w.run(nil, args...)
 	p.MustExit(1)
 	return p.Stderr.String()
 }
 
-// status asks for the list of sessions with a token, or a cookie, and gives the
-// status of the answer.
-func (g guarded) status(w *world, header, value string) int {
+// status requests the list of sessions with a token or a cookie, and returns the HTTP status.
+func (g tokenPrograms) status(w *world, header, value string) int {
 	w.t.Helper()
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+g.listen+"/api/v1/sessions", nil)
 	w.must(err)
@@ -40,9 +39,8 @@ func (g guarded) status(w *world, header, value string) int {
 	return answer.StatusCode
 }
 
-// follow signs a browser in by a link, and gives its cookie, "" when the link
-// is not good.
-func (g guarded) follow(w *world, link string) (cookie string) {
+// follow signs a browser in by a link, and returns its cookie, "" if the link is not valid.
+func (g tokenPrograms) follow(w *world, link string) (cookie string) {
 	w.t.Helper()
 	_, code, found := strings.Cut(link, "http://"+g.listen+"/signin/link#")
 	if !found {
@@ -66,16 +64,16 @@ func expectStatus(t *testing.T, what string, got, want int) {
 	}
 }
 
-// TestTokenIsMadeAtTheFirstStart looks at what an operator has after the first
-// start, and what everybody else on the machine has.
+// TestTokenIsMadeAtTheFirstStart checks what an operator can do after the first start, and that nobody
+// else on the machine can read the token.
 func TestTokenIsMadeAtTheFirstStart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings{platform: newGuarded})
-	g := w.platform.(guarded)
-	if said := w.refused("token"); !strings.Contains(said, "gateway run") {
+	w := newWorld(t, settings{platform: newTokenPrograms})
+	g := w.platform.(tokenPrograms)
+	if said := w.failingCommand("token"); !strings.Contains(said, "gateway run") {
 		t.Errorf("before the first start: %s", said)
 	}
-	if said := w.refused("token", "link"); !strings.Contains(said, "no gateway serves") {
+	if said := w.failingCommand("token", "link"); !strings.Contains(said, "no gateway serves") {
 		t.Errorf("before the first start: %s", said)
 	}
 	p := w.startServing()
@@ -102,7 +100,7 @@ func TestTokenIsMadeAtTheFirstStart(t *testing.T) {
 	expectStatus(t, "the token after a restart", g.status(w, "Authorization", "Bearer "+token), http.StatusOK)
 	expectStatus(t, "the cookie after a restart", g.status(w, "Cookie", cookie), http.StatusOK)
 	if g.follow(w, unused) != "" {
-		t.Error("a link outlives the gateway that was to take it")
+		t.Error("a link is still valid after the gateway has ended")
 	}
 
 	w.gw.MustRun("token", "rotate")
@@ -114,34 +112,34 @@ func TestTokenIsMadeAtTheFirstStart(t *testing.T) {
 	_, code, _ := strings.Cut(link, "#")
 	for what, secret := range map[string]string{"the token": token, "the new token": fresh, "a code": code, "a cookie": cookie} {
 		if strings.Contains(w.gw.Log.String(), secret) {
-			t.Errorf("%s stands in the log", what)
+			t.Errorf("the log contains %s", what)
 		}
 		for _, file := range []string{w.gw.Database, w.gw.Database + "-wal"} {
 			if bytes, _ := os.ReadFile(file); strings.Contains(string(bytes), secret) {
-				t.Errorf("%s stands in %s", what, file)
+				t.Errorf("%[2]s contains %[1]s", what, file)
 			}
 		}
 	}
 }
 
-// TestConfiguredTokenIsNotRotated gives the running gateway a token in its
-// environment, which a command in another shell does not see.
+// TestConfiguredTokenIsNotRotated configures a token in the environment of the running gateway, which a
+// command in another shell does not see.
 func TestConfiguredTokenIsNotRotated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings{platform: newGuarded})
-	g := w.platform.(guarded)
-	w.startServing().Stop() // which makes one
+	w := newWorld(t, settings{platform: newTokenPrograms})
+	g := w.platform.(tokenPrograms)
+	w.startServing().Stop() // creates a token
 	w.gw.Env = []string{"HTTP_TOKEN=a-token-in-the-environment"}
 	p := w.startServing()
 	if token := w.gw.MustRun("token"); token != "a-token-in-the-environment" {
 		t.Errorf("the token is %q", token)
 	}
-	if said := w.refused("token", "rotate"); !strings.Contains(said, "HTTP_TOKEN") {
+	if said := w.failingCommand("token", "rotate"); !strings.Contains(said, "HTTP_TOKEN") {
 		t.Errorf("%s", said)
 	}
 	w.gw.Env = nil
 	before := w.gw.MustRun("token")
-	if said := w.refused("token", "rotate"); !strings.Contains(said, "HTTP_TOKEN") || !strings.Contains(said, fmt.Sprint(p.PID())) {
+	if said := w.failingCommand("token", "rotate"); !strings.Contains(said, "HTTP_TOKEN") || !strings.Contains(said, fmt.Sprint(p.PID())) {
 		t.Errorf("%s", said)
 	}
 	if w.gw.MustRun("token") != before {
@@ -155,10 +153,10 @@ func TestConfiguredTokenIsNotRotated(t *testing.T) {
 	p.Stop()
 }
 
-// TestBrokenTokenFileStopsTheStart is told in one line, with the file's name.
+// TestBrokenTokenFileStopsTheStart expects an error in one line, with the file's name.
 func TestBrokenTokenFileStopsTheStart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings{platform: newGuarded})
+	w := newWorld(t, settings{platform: newTokenPrograms})
 	w.must(os.WriteFile(filepath.Join(w.gw.Dir, "http-token"), nil, 0o600))
 	p := w.start()
 	p.MustExit(1)

@@ -19,10 +19,10 @@ import (
 	"parley/tools/mcp/mcptest"
 )
 
-// shop is a world whose model answers each job by three rounds of calls of an MCP server's
-// tools, and then in words. The tool look may be repeated, order takes a key, and pay must
-// never be repeated. The server is a program that notes each effect.
-type shop struct {
+// toolWorld is a world whose model answers each message "jobN" with three rounds of calls of an MCP
+// server's tools, and then in words. The tool look may be repeated, order takes an idempotency key, and
+// pay must never be repeated. The server is a program that records each effect.
+type toolWorld struct {
 	*world
 	folder string // that the server writes into
 	server string // its section of the configuration
@@ -33,17 +33,17 @@ type shop struct {
 	early []string          // effects, as they were when the model read all results of their round
 }
 
-// modelCall is a call of the model: round 0 asks for the first tools of a job.
+// modelCall is a call of the model. The answer in round 0 requests the first tools of a job.
 type modelCall struct {
 	job            string
 	round, process int
-	begun          bool // a tool that the round asks for was called already
+	begun          bool // a tool of the round was called already
 }
 
 const toolRounds = 3
 
-func newShop(t *testing.T, kind string) *shop {
-	s := &shop{world: newWorld(t, settings{}), folder: t.TempDir(), told: map[string]string{}}
+func newToolWorld(t *testing.T, kind string) *toolWorld {
+	s := &toolWorld{world: newWorld(t, settings{}), folder: t.TempDir(), told: map[string]string{}}
 	command, args, err := mcptest.Command(kind, s.folder)
 	s.must(err)
 	list, err := json.Marshal(args)
@@ -54,8 +54,8 @@ func newShop(t *testing.T, kind string) *shop {
 	return s
 }
 
-// open starts a gateway. Its calls of the model name the process.
-func (s *shop) open() *gatewaytest.Process {
+// open starts a gateway whose model calls name the process.
+func (s *toolWorld) open() *gatewaytest.Process {
 	s.t.Helper()
 	config := strings.Replace(s.config(settings{}), "[llm]\n", fmt.Sprintf("[llm]\nmodel = \"process-%d\"\n", s.process+1), 1)
 	config = strings.Replace(config, "[agent]\n", "[agent]\nmax_parallel_tools = 2\n", 1)
@@ -65,14 +65,14 @@ func (s *shop) open() *gatewaytest.Process {
 
 // listTools runs the gateway until it knows the tools of the server, which it stores: the
 // model is offered them from the first message on.
-func (s *shop) listTools() {
+func (s *toolWorld) listTools() {
 	s.t.Helper()
 	p := s.open()
 	s.awaitLog("MCP server ready")
 	p.Stop()
 }
 
-// callsOf returns the calls that the model asks for in a round of a job. Those of the last one
+// callsOf returns the tool calls that the model requests in a round of a job. Those of the last round
 // only read.
 func callsOf(job string, round int) (list []llm.ToolCall) {
 	tools := []string{"pay", "look", "order"}
@@ -88,8 +88,8 @@ func callsOf(job string, round int) (list []llm.ToolCall) {
 
 var jobName = regexp.MustCompile(`job\d+`)
 
-// answer answers a call of the model, and notes what the model was told.
-func (s *shop) answer(c llmtest.Call) llmtest.Answer {
+// answer answers a call of the model, and records the results that the model was told.
+func (s *toolWorld) answer(c llmtest.Call) llmtest.Answer {
 	job := jobName.FindString(c.LastUser())
 	round := 0
 	results := map[string]string{}
@@ -125,21 +125,20 @@ func (s *shop) answer(c llmtest.Call) llmtest.Answer {
 	return llmtest.Answer{Text: "re " + job}
 }
 
-// effects returns what the server has done, in order: a tool, the call and its key.
-func (s *shop) effects() []string { return mcptest.Lines(s.folder, "effects") }
+// effects returns the effects of the server's tools in order, each as tool, call and key.
+func (s *toolWorld) effects() []string { return mcptest.Lines(s.folder, "effects") }
 
-// events returns how many model calls and effects there were.
-func (s *shop) events() int {
+// events returns the number of model calls and effects so far.
+func (s *toolWorld) events() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.steps) + len(s.effects())
 }
 
-// TestToolCallsKilledAtRandom kills the gateway again and again while tools are called for
-// its users, at a random step of a run.
+// TestToolCallsKilledAtRandom kills the gateway repeatedly at random steps of runs with tool calls.
 func TestToolCallsKilledAtRandom(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, "plain")
+	s := newToolWorld(t, "plain")
 	kills, seed := fromEnv(t, "FAULT_KILLS", 6), fromEnv(t, "FAULT_SEED", time.Now().UnixNano())
 	t.Logf("FAULT_KILLS=%d FAULT_SEED=%d", kills, seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 2))
@@ -152,7 +151,7 @@ func TestToolCallsKilledAtRandom(t *testing.T) {
 		gatewaytest.Await(t, "the end of the server", func() bool { return len(mcptest.Alive(s.folder)) == 0 })
 	}
 	p := s.open()
-	s.awaitTaken()
+	s.awaitStored()
 	s.awaitAllAnswered()
 	p.Stop()
 	s.expectClean()
@@ -161,9 +160,8 @@ func TestToolCallsKilledAtRandom(t *testing.T) {
 	t.Logf("%d jobs, %d model calls, %d effects", len(s.said), len(s.steps), len(s.effects()))
 }
 
-// giveJobs lets people write until so many wait for their answers, each in a chat that
-// nobody has written in.
-func (s *shop) giveJobs(waiting int) {
+// giveJobs has people write, each in a new chat, until a number of messages wait for their answers.
+func (s *toolWorld) giveJobs(waiting int) {
 	for chat := range s.said {
 		if !s.answered(chat, s.said[chat][0]) {
 			waiting--
@@ -175,13 +173,13 @@ func (s *shop) giveJobs(waiting int) {
 	}
 }
 
-// awaitStep waits until some things have happened since the start of a process, or all
-// messages are answered.
-func (s *shop) awaitStep(p *gatewaytest.Process, random *rand.Rand) {
+// awaitStep waits for a random number of events since the start of a process, or until all messages
+// are answered.
+func (s *toolWorld) awaitStep(p *gatewaytest.Process, random *rand.Rand) {
 	s.t.Helper()
 	from, some := s.events(), 1+random.IntN(15)
 	gatewaytest.Await(s.t, "a step of a run", func() bool {
-		return p.HasEnded() || s.events() >= from+some || s.count(`SELECT count(*) FROM inbox WHERE run_id IS NULL`) == 0 && s.platform.untaken() == 0
+		return p.HasEnded() || s.events() >= from+some || s.count(`SELECT count(*) FROM inbox WHERE run_id IS NULL`) == 0 && s.platform.unstored() == 0
 	})
 	time.Sleep(time.Duration(random.IntN(15)) * time.Millisecond)
 	if p.HasEnded() {
@@ -189,9 +187,9 @@ func (s *shop) awaitStep(p *gatewaytest.Process, random *rand.Rand) {
 	}
 }
 
-// killInAStep kills a process in whatever step its runs are. A run in whose step two processes have died gets further
-// first, since it would be given up after the third. Where the process took up such a run right before it was killed, that
-// does not count.
+// killInAStep kills a process in whatever step its runs are. It first lets a run finish its step if two processes have
+// died in it, since the run would be given up after the third. If the process resumed such a run right before the kill,
+// the counted deaths are reset.
 func (w *world) killInAStep(p *gatewaytest.Process) {
 	w.t.Helper()
 	const most = `SELECT coalesce(max(tries), 0) FROM journals`
@@ -207,9 +205,9 @@ func (w *world) killInAStep(p *gatewaytest.Process) {
 	w.must(errors.Join(err, db.Close()))
 }
 
-// expectNothingPaidTwice checks the calls of the model: once a process has gone on to the
-// tools that it asked for, no process makes the call again.
-func (s *shop) expectNothingPaidTwice() {
+// expectNothingPaidTwice checks that no model call is repeated once a process has begun the tool calls
+// that it requested.
+func (s *toolWorld) expectNothingPaidTwice() {
 	s.t.Helper()
 	slices.SortStableFunc(s.steps, func(a, b modelCall) int {
 		return cmp.Or(strings.Compare(a.job, b.job), cmp.Compare(a.process, b.process))
@@ -228,8 +226,8 @@ func (s *shop) expectNothingPaidTwice() {
 	}
 }
 
-// expectEffects checks what the tools have done against what the model was told.
-func (s *shop) expectEffects() {
+// expectEffects compares the effects of the tools with the results that the model was told.
+func (s *toolWorld) expectEffects() {
 	s.t.Helper()
 	keys := map[string][]string{} // by call
 	for _, e := range s.effects() {
@@ -262,7 +260,7 @@ func (s *shop) expectEffects() {
 }
 
 // expectNoLateEffects checks that no call was made again once the model had read its result.
-func (s *shop) expectNoLateEffects() {
+func (s *toolWorld) expectNoLateEffects() {
 	s.t.Helper()
 	seen := map[string]int{}
 	for _, e := range s.effects() {
@@ -278,11 +276,11 @@ func (s *shop) expectNoLateEffects() {
 	}
 }
 
-// TestKilledGatewayLeavesNoServer kills a gateway whose server, and two children of that, go on
-// when their input is closed and when they get a signal.
+// TestKilledGatewayLeavesNoServer kills a gateway whose server and two of its children ignore the end
+// of their input and signals.
 func TestKilledGatewayLeavesNoServer(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, "stubborn")
+	s := newToolWorld(t, "stubborn")
 	s.server = strings.Replace(s.server, "[mcp.shop]\n", "[mcp.shop]\neager = true\n", 1)
 	p := s.open()
 	gatewaytest.Await(t, "the server and its children", func() bool { return len(mcptest.Alive(s.folder)) == 3 })

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestKilledBetweenVersions kills the gateway while somebody goes to and fro between the
-// versions of a message: afterwards one of them is shown, whole, with all
-// that followed it and nothing of another.
+// TestKilledBetweenVersions kills the gateway while somebody switches between the versions of a
+// message: afterwards one version is shown completely, with all that followed it and nothing of
+// another.
 func TestKilledBetweenVersions(t *testing.T) {
 	t.Parallel()
 	const kills = 4

@@ -14,7 +14,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// webChat is a chat in the browser with a gateway that runs as the binary.
+// webChat is a chat in the browser with the gateway's binary.
 type webChat struct {
 	t  *testing.T
 	gw *gatewaytest.Gateway
@@ -95,7 +95,7 @@ func (c *webChat) must(err error) {
 	}
 }
 
-// expectWhole lets the stopped gateway verify its database.
+// expectWhole verifies the database with `gateway verify`. No gateway may run.
 func (c *webChat) expectWhole() {
 	c.t.Helper()
 	if said := c.gw.MustRun("verify"); !strings.Contains(said, "is whole") {

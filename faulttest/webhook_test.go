@@ -8,33 +8,33 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// hooked is Telegram that brings the messages to the gateway's webhook.
-type hooked struct {
+// telegramWebhook is Telegram with a webhook of the gateway.
+type telegramWebhook struct {
 	telegram
 	listen string // where every gateway of the test listens
 }
 
-func newHooked(w *world) platform {
+func newTelegramWebhook(w *world) platform {
 	w.telegram = telegramtest.New(w.t)
-	return hooked{telegram{w.telegram, "0s"}, gatewaytest.Address(w.t)}
+	return telegramWebhook{telegram{w.telegram, "0s"}, gatewaytest.Address(w.t)}
 }
 
-func (h hooked) section() string {
+func (h telegramWebhook) section() string {
 	return h.telegram.section() + fmt.Sprintf("webhook_url = \"http://%s\"\n[http]\nlisten = %q\n", h.listen, h.listen)
 }
 
-func (h hooked) connections() int { return h.Calls("setWebhook") }
+func (h telegramWebhook) connections() int { return h.Calls("setWebhook") }
 
-// load is that of Telegram, with half as many kills: the rest of a message's way is the same.
-func (h hooked) load() load {
+// load is that of Telegram with half as many kills, since only the way in differs.
+func (h telegramWebhook) load() load {
 	l := h.telegram.load()
 	l.kills /= 2
 	return l
 }
 
-// TestKilledAtRandomBehindAWebhook is TestKilledAtRandom where Telegram brings
-// the messages: one that it was told to forget must be answered.
+// TestKilledAtRandomBehindAWebhook is TestKilledAtRandom with a webhook: a message that the gateway has
+// acknowledged there must be answered.
 func TestKilledAtRandomBehindAWebhook(t *testing.T) {
 	t.Parallel()
-	killAtRandom(newWorld(t, settings{platform: newHooked}))
+	killAtRandom(newWorld(t, settings{platform: newTelegramWebhook}))
 }

@@ -17,7 +17,7 @@ import (
 
 const apiKey = "sk-faulttest-must-not-leak"
 
-// world is what outlives a gateway: the chats, the model, the disk.
+// world holds what goes on when a gateway is killed: the chats, the model, the disk.
 type world struct {
 	t        *testing.T
 	platform platform
@@ -32,7 +32,7 @@ type world struct {
 	said    map[int][]string // by chat, what people wrote, in order
 }
 
-// settings are the lines of the configuration that differ between tests.
+// settings holds the parts of the configuration that differ between tests.
 type settings struct {
 	maxRuns  int                   // default 256
 	drain    string                // default 1m
@@ -42,8 +42,8 @@ type settings struct {
 	platform func(*world) platform // default newTelegram
 }
 
-// newWorld makes a world without a gateway. When the test ends, all that any
-// process logged and stored is searched for secrets, crashes and data races.
+// newWorld returns a world without a gateway. When the test ends, the logs and databases of all
+// processes are searched for secrets, crashes and data races.
 func newWorld(t *testing.T, s settings) *world {
 	t.Helper()
 	w := &world{t: t, said: map[int][]string{}}
@@ -59,11 +59,11 @@ func newWorld(t *testing.T, s settings) *world {
 	w.model.RequireKey(apiKey)
 	w.model.Reply(answerTo)
 	w.platform.onSend(nil, nil)
-	t.Cleanup(w.inspectTraces)
+	t.Cleanup(w.checkLogsAndCalls)
 	return w
 }
 
-// config is the configuration of all gateways of the world.
+// config returns the configuration of the world's gateways.
 func (w *world) config(s settings) string {
 	if s.maxRuns == 0 {
 		s.maxRuns = 256
@@ -91,12 +91,12 @@ drain_timeout = %q
 	return text
 }
 
-// inspectTraces fails the test if a process told a secret, or sent the model a list
-// that its API refuses.
-func (w *world) inspectTraces() {
+// checkLogsAndCalls fails the test if a process logged or stored a secret, or sent the model a list that
+// its API refuses.
+func (w *world) checkLogsAndCalls() {
 	traces := map[string]string{"the log": w.gw.Log.String()}
 	for _, suffix := range []string{"", "-wal"} {
-		bytes, _ := os.ReadFile(w.gw.Database + suffix) // what is not there tells nothing
+		bytes, _ := os.ReadFile(w.gw.Database + suffix) // a missing file holds no secret
 		traces["the database"] += string(bytes)
 	}
 	for chat := range w.said {
@@ -105,7 +105,7 @@ func (w *world) inspectTraces() {
 	for place, text := range traces {
 		for _, secret := range append(w.platform.secrets(), apiKey) {
 			if strings.Contains(text, secret) {
-				w.t.Errorf("a secret stands in %s", place)
+				w.t.Errorf("%s contains a secret", place)
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (w *world) inspectTraces() {
 	}
 }
 
-// say lets a person write, and keeps what was written.
+// say has a person write a text, and records it.
 func (w *world) say(chat int, text string) {
 	w.mu.Lock()
 	w.said[chat] = append(w.said[chat], text)
@@ -125,8 +125,8 @@ func (w *world) say(chat int, text string) {
 	w.platform.say(chat, text)
 }
 
-// answerTo names every message that the call has to answer, so that each reply
-// shows which messages it settled.
+// answerTo answers with the texts of all messages that the call has to answer, so that each reply shows
+// which messages it settled.
 func answerTo(c llmtest.Call) llmtest.Answer {
 	var open []string
 	for _, m := range slices.Backward(c.Messages) {
@@ -143,13 +143,13 @@ func answerTo(c llmtest.Call) llmtest.Answer {
 	return llmtest.Answer{Text: "re " + strings.Join(open, " ")}
 }
 
-// unfinished stands before an answer that is shown while it is written.
-const unfinished = "unfinished: "
+// unfinishedMark begins an answer that is shown while it is written.
+const unfinishedMark = "unfinished: "
 
-// answered says whether a chat got a whole reply that names the message.
+// answered reports whether a chat got a complete reply that names the message.
 func (w *world) answered(chat int, text string) bool {
 	return slices.ContainsFunc(w.platform.sent(chat), func(r string) bool {
-		return !strings.HasPrefix(r, unfinished) && slices.Contains(strings.Fields(r), text)
+		return !strings.HasPrefix(r, unfinishedMark) && slices.Contains(strings.Fields(r), text)
 	})
 }
 
@@ -172,16 +172,16 @@ func (w *world) awaitAllAnswered() {
 	}
 }
 
-// awaitTaken waits until the gateway has taken over every message so far. After
-// many kills these are many: it fails only when none is taken any more.
-func (w *world) awaitTaken() {
+// awaitStored waits until the gateway has stored every message so far. After many kills these may be
+// many: it fails only when no more are stored.
+func (w *world) awaitStored() {
 	w.t.Helper()
-	for left := w.platform.untaken(); left > 0; left = w.platform.untaken() {
-		gatewaytest.Await(w.t, fmt.Sprintf("the taking of one of %d messages", left), func() bool { return w.platform.untaken() < left })
+	for left := w.platform.unstored(); left > 0; left = w.platform.unstored() {
+		gatewaytest.Await(w.t, fmt.Sprintf("one of %d messages to be stored", left), func() bool { return w.platform.unstored() < left })
 	}
 }
 
-// awaitLog waits until the log of some process holds a text.
+// awaitLog waits until the log of any process contains a text.
 func (w *world) awaitLog(text string) {
 	w.t.Helper()
 	gatewaytest.Await(w.t, fmt.Sprintf("%q in the log", text), func() bool { return strings.Contains(w.gw.Log.String(), text) })
