@@ -115,11 +115,13 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
-// await waits until an expression is true, also on a page that takes the place of this one meanwhile.
+// await waits until an expression is true, also on a page that takes the place of this one meanwhile. Of a page of which a
+// part has been read, an expression may fail.
 func (b *tab) await(expression string) {
 	b.t.Helper()
+	holds := "(() => { try { return Boolean(" + expression + ") } catch { return false } })()"
 	for {
-		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingTimeout(waittest.Patience)))
+		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](holds, chromedp.WithPollingTimeout(waittest.Patience)))
 		if err == nil {
 			return
 		}

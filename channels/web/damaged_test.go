@@ -10,8 +10,7 @@ import (
 	"parley/internal/dbdamage"
 )
 
-// A chat whose messages can't be read must still be a place where one can begin
-// anew.
+// In a chat whose messages can't be read, a person can still begin a new conversation.
 func TestChatThatCannotBeReadOffersANewConversation(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

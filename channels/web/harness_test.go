@@ -44,14 +44,14 @@ func newHarness(t *testing.T, sections ...string) *harness {
 	return h
 }
 
-// start starts the gateway, anew at the address that it had.
+// start starts the gateway. A restart keeps its address.
 func (h *harness) start() {
 	h.t.Helper()
 	h.gw.Start()
 	h.store = h.gw.Store()
 }
 
-// end ends the gateway in order.
+// end shuts the gateway down.
 func (h *harness) end() {
 	h.t.Helper()
 	h.browser.Client.CloseIdleConnections()
@@ -65,8 +65,7 @@ func (h *harness) must(err error) {
 	}
 }
 
-// post sends a form as a page's script does, or with page as a browser without
-// scripts does.
+// post sends a form like a page's script, or, with page, like a browser without scripts.
 func (h *harness) post(path string, fields url.Values, page bool, files ...sent) (status int, body string) {
 	h.t.Helper()
 	var form bytes.Buffer
@@ -93,13 +92,13 @@ func (h *harness) post(path string, fields url.Values, page bool, files ...sent)
 	return status, body
 }
 
-// sent is a file that goes along with a message.
+// sent is a file of a message.
 type sent struct {
 	name, mediaType string
 	data            []byte
 }
 
-// say sends a message that must be taken.
+// say sends a message, which must be accepted.
 func (h *harness) say(name, text string, files ...sent) {
 	h.t.Helper()
 	if status, body := h.post("/chat/"+name+"/messages", url.Values{"text": {text}}, false, files...); status != http.StatusAccepted {
@@ -107,7 +106,7 @@ func (h *harness) say(name, text string, files ...sent) {
 	}
 }
 
-// await waits until nothing of a chat waits for an answer.
+// await waits until no message of a chat waits for an answer.
 func (h *harness) await(name string) {
 	h.t.Helper()
 	gatewaytest.Await(h.t, "the answer", func() bool {
@@ -117,14 +116,14 @@ func (h *harness) await(name string) {
 	})
 }
 
-// ask says something and waits for what comes of it.
+// ask sends a message and waits for the end of its run.
 func (h *harness) ask(name, text string, files ...sent) {
 	h.t.Helper()
 	h.say(name, text, files...)
 	h.await(name)
 }
 
-// active is a chat's active conversation.
+// active returns a chat's active conversation.
 func (h *harness) active(name string) conversation.Conversation {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), conversation.Key("web:"+name))
@@ -132,7 +131,7 @@ func (h *harness) active(name string) conversation.Conversation {
 	return c
 }
 
-// stream is a page that watches a chat.
+// stream is the event stream of a chat's page.
 type stream struct {
 	h     *harness
 	body  io.Closer
@@ -140,7 +139,7 @@ type stream struct {
 	at    string // the id of the last event
 }
 
-// update is what an event tells, as far as tests look at it.
+// update holds the fields of an event that the tests look at.
 type update struct {
 	Reload  bool
 	Entries *[]struct{ ID, HTML string }
@@ -153,7 +152,7 @@ type update struct {
 	Chats   *string
 }
 
-// follow opens the stream of a chat from a place on.
+// follow opens the stream of a chat from an event on.
 func (h *harness) follow(name, at string) *stream {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), 3*time.Minute) // in which what a test waits for must come
@@ -173,7 +172,7 @@ func (h *harness) follow(name, at string) *stream {
 	return &stream{h: h, body: answer.Body, lines: lines}
 }
 
-// next is the next update.
+// next returns the next update.
 func (s *stream) next() (u update) {
 	s.h.t.Helper()
 	for s.lines.Scan() {
@@ -189,7 +188,7 @@ func (s *stream) next() (u update) {
 	return u
 }
 
-// until reads updates up to the first that is wanted.
+// until reads updates up to the first wanted one, and returns it.
 func (s *stream) until(wanted func(update) bool) update {
 	s.h.t.Helper()
 	for {
@@ -199,7 +198,7 @@ func (s *stream) until(wanted func(update) bool) update {
 	}
 }
 
-// brings reports whether an update has an entry with a text in it.
+// brings reports whether an update has an entry that contains a text.
 func (u update) brings(text string) bool {
 	if u.Entries == nil {
 		return false

@@ -10,16 +10,16 @@ import (
 	"parley/pages/pagestest"
 )
 
-// harmless fails the test when something in a page could run.
-func harmless(t *testing.T, what, page string) {
+// expectNoScript fails the test if a page contains something that a browser would run.
+func expectNoScript(t *testing.T, what, page string) {
 	t.Helper()
 	for _, harm := range pagestest.Harm(page) {
 		t.Errorf("%s: %s", what, harm)
 	}
 }
 
-// Nothing that people, models, tools or files say becomes script: not in a page,
-// not in the list of chats, not in the stream, not in a search.
+// No text of people, models, tools or files becomes a script in a page, the list of chats, the stream or
+// a search.
 func TestTextOfMessagesNeverBecomesScript(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it says every hostile text")
@@ -38,25 +38,25 @@ func TestTextOfMessagesNeverBecomesScript(t *testing.T) {
 	told := func(u update) {
 		for _, html := range []*string{u.Waiting, u.Calls, u.Blocks, u.Chats} {
 			if html != nil {
-				harmless(t, "the stream", *html)
+				expectNoScript(t, "the stream", *html)
 			}
 		}
 		if u.Entries != nil {
 			for _, e := range *u.Entries {
-				harmless(t, "the stream", e.HTML)
+				expectNoScript(t, "the stream", e.HTML)
 			}
 		}
 	}
 	for _, text := range append(hostile[:len(hostile):len(hostile)], strings.Join(hostile, "\n"), "tool "+hostile[0], "tool "+hostile[1], "/"+hostile[2], "/search "+hostile[0]) {
 		h.ask("hostile", text)
-		s.until(func(u update) bool { told(u); return u.Entries != nil }) // a page that reads nothing would miss too much
+		s.until(func(u update) bool { told(u); return u.Entries != nil }) // else the stream would fall too far behind
 	}
 	h.say("hostile", "the last one", sent{hostile[1], "text/plain", []byte(strings.Join(hostile, "\n"))}, sent{hostile[0] + ".png", "image/png", pngOf(2)})
 	s.until(func(u update) bool { told(u); return u.brings(">the last one<") })
 	h.await("hostile")
 	for path := "/chat/hostile"; path != ""; {
 		page := h.browser.Page(path)
-		harmless(t, path, page)
+		expectNoScript(t, path, page)
 		_, rest, _ := strings.Cut(page, `<a class="button small" href="`)
 		path, _, _ = strings.Cut(rest, `"`)
 	}
@@ -64,9 +64,9 @@ func TestTextOfMessagesNeverBecomesScript(t *testing.T) {
 		name := "title"
 		h.ask(name, "Begin")
 		h.post("/chat/"+name+"/rename", url.Values{"title": {text}}, false)
-		harmless(t, "a title", h.browser.Page("/chat/"+name))
-		harmless(t, "a question", h.browser.Page("/chat/"+name+"/delete"))
+		expectNoScript(t, "a title", h.browser.Page("/chat/"+name))
+		expectNoScript(t, "a question", h.browser.Page("/chat/"+name+"/delete"))
 		page := h.browser.Page("/search?q=" + url.QueryEscape(text))
-		harmless(t, "a search", page)
+		expectNoScript(t, "a search", page)
 	}
 }

@@ -98,8 +98,8 @@ func pointer(address string) string {
 	return fmt.Sprintf(`{"content_type": "image_asset_pointer", "asset_pointer": %q, "size_bytes": 5}`, address)
 }
 
-// The pictures and files of ChatGPT's export are in the chat, as it was: what a person sent with
-// the question, and what ChatGPT made in its answer. Importing the export again changes nothing.
+// An imported chat has the pictures and files of ChatGPT's export: those of the person's questions, and
+// those that ChatGPT made in its answers. A second import changes nothing.
 func TestImportedChatsHaveTheirFiles(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -146,7 +146,7 @@ func TestImportedChatsHaveTheirFiles(t *testing.T) {
 		}
 	}
 	if !h.serves(page, `href="([^"]+/attachment/[^"]+)"`, []byte("a,b\n1,2\n")) {
-		t.Error("the file can't be had")
+		t.Error("the file can't be downloaded")
 	}
 	h.importFile("export.zip", export)
 	if again := h.browser.Page(chat); strings.Count(again, "<figure>") != 4 {
@@ -158,8 +158,8 @@ func TestImportedChatsHaveTheirFiles(t *testing.T) {
 	}
 }
 
-// Archives that lie about what they hold cost no more than the limits of [files] allow, and
-// the conversation is imported all the same, with the reason beside each file.
+// Archives with false sizes and broken files use no more memory than the limits of [files] allow. The
+// conversation is imported all the same, with the reason beside each missing file.
 func TestImportOfAHostileArchive(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t) // max_file is 8 MiB

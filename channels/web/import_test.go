@@ -30,8 +30,7 @@ func (h *harness) awaitImport() (page string) {
 	return page
 }
 
-// A ChatGPT export becomes chats of their own, once, in which one goes on. What was said
-// there is exported again.
+// Each conversation of a ChatGPT export becomes a chat, once, which can be continued and exported again.
 func TestImportAndExport(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -75,8 +74,8 @@ func TestImportAndExport(t *testing.T) {
 	}
 }
 
-// manyTalks returns a file of conversations, each of one question.
-func manyTalks(n int) []byte {
+// fileOfConversations returns a file of conversations, each of one question.
+func fileOfConversations(n int) []byte {
 	var file strings.Builder
 	for i := range n {
 		line, _ := json.Marshal(map[string]any{"id": i, "messages": []map[string]string{{"role": "user", "content": strings.Repeat("What? ", i+1)}}})
@@ -85,14 +84,14 @@ func manyTalks(n int) []byte {
 	return []byte(file.String())
 }
 
-// An import does not need its page: it goes on when that is left, and after the gateway
-// was stopped in the middle. A chat that was deleted meanwhile stays deleted, and another
-// file is refused until the first one is done. A person can stop it, and go on later.
-func TestImportGoesOnInTheBackground(t *testing.T) {
+// An import goes on when its page is closed, and after a restart of the gateway. A chat that was deleted
+// meanwhile stays deleted, and another file is refused until the first one is done. A person can stop
+// an import and continue it later.
+func TestImportContinuesInTheBackground(t *testing.T) {
 	t.Parallel()
 	const talks = 150
 	h := newHarness(t)
-	file := sent{"talks.jsonl", "application/json", manyTalks(talks)}
+	file := sent{"talks.jsonl", "application/json", fileOfConversations(talks)}
 	h.post("/import", nil, true, file)
 	chat := h.awaitImported()
 	if status, body := h.post(chat+"/delete", nil, true); status != http.StatusOK {
@@ -113,7 +112,7 @@ func TestImportGoesOnInTheBackground(t *testing.T) {
 		t.Errorf("the second import of the file ended with %s", body)
 	}
 
-	file.data = manyTalks(talks * 3)
+	file.data = fileOfConversations(talks * 3)
 	h.post("/import", nil, true, file)
 	h.post("/import/stop", nil, true)
 	if body := h.awaitImport(); !strings.Contains(body, "was stopped") {
@@ -122,7 +121,7 @@ func TestImportGoesOnInTheBackground(t *testing.T) {
 	h.end()
 	h.start()
 	if body := h.browser.Page("/import"); !strings.Contains(body, "was stopped") {
-		t.Error("how it ended is forgotten after a restart")
+		t.Error("the import's result is not shown after a restart")
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// What a person writes into the form is what the model is told, in this chat alone, until it is
-// removed. The page shows it as text, whatever it contains.
+// Instructions from the form are sent to the model, in this chat alone, until they are removed. The page
+// shows them as text, whatever they contain.
 func TestInstructionsOfAChatAreChangedOnItsPage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -48,8 +48,8 @@ func TestInstructionsOfAChatAreChangedOnItsPage(t *testing.T) {
 	}
 }
 
-// A chat has instructions before it has a message: its menu leads to them, and the first answer
-// obeys them. Only a chat with messages can be renamed, exported or deleted.
+// The menu of a chat without messages leads to its instructions, which are sent with the first message.
+// Only a chat with messages can be renamed, exported or deleted.
 func TestANewChatHasInstructions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -112,8 +112,8 @@ func TestRemindersOfAChatAreDeletedOnItsPage(t *testing.T) {
 	}
 }
 
-// Nothing is sent to a page: it reads the reply, also one that no message of the chat holds.
-func TestReminderIsShownThoughTheModelFails(t *testing.T) {
+// A page shows a reply even if no message of the chat contains it.
+func TestReminderIsShownWhenTheModelFails(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.ask("plans", "hello")

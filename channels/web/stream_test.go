@@ -11,8 +11,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// A page sees the question wait, the answer grow, and both stand in the chat.
-func TestTheStreamShowsAnAnswerComing(t *testing.T) {
+// A page shows the waiting question, the answer while it is written, and then both in the chat.
+func TestStreamShowsAnAnswerWhileItIsWritten(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	hold := make(chan struct{})
@@ -31,9 +31,8 @@ func TestTheStreamShowsAnAnswerComing(t *testing.T) {
 	}
 }
 
-// A page whose connection broke, even while the gateway was started anew, goes
-// on where it was: nothing is missing, and nothing comes again.
-func TestTheStreamGoesOnWhereItBroke(t *testing.T) {
+// A page that reconnects, even after a restart of the gateway, misses nothing and gets nothing twice.
+func TestStreamContinuesAfterTheLastEvent(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.ask("broken", "One")
@@ -51,7 +50,7 @@ func TestTheStreamGoesOnWhereItBroke(t *testing.T) {
 		t.Errorf("after the break the page is told %+v", u)
 	}
 	if u.Working == nil || *u.Working || u.Blocks == nil || *u.Blocks != "" || u.Waiting == nil || *u.Waiting != "" {
-		t.Errorf("what the page showed of an answer under way is not taken away: %+v", u)
+		t.Errorf("the beginning of the unfinished answer is not removed from the page: %+v", u)
 	}
 	var ids []string
 	for _, e := range *u.Entries {
@@ -66,9 +65,9 @@ func TestTheStreamGoesOnWhereItBroke(t *testing.T) {
 	}
 }
 
-// A page says that the model is busy, and for how long, before it is asked again: the second
-// call gets no answer until the page has said it.
-func TestTheStreamSaysThatTheModelIsBusy(t *testing.T) {
+// A page says that the model is busy, and for how long, before the next attempt: the second call gets no
+// answer until the page has said so.
+func TestStreamReportsABusyModel(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	said := make(chan struct{})
@@ -90,8 +89,8 @@ func TestTheStreamSaysThatTheModelIsBusy(t *testing.T) {
 	s.until(func(u update) bool { return u.Working != nil && !*u.Working })
 }
 
-// What is taken back goes from all pages.
-func TestTheStreamTakesAwayWhatWasTakenBack(t *testing.T) {
+// Messages that are taken back disappear from all pages.
+func TestStreamRemovesMessagesThatWereTakenBack(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.ask("back", "One")
@@ -104,8 +103,8 @@ func TestTheStreamTakesAwayWhatWasTakenBack(t *testing.T) {
 	})
 }
 
-// A page that shows another conversation than goes on is to load the chat again.
-func TestTheStreamTellsOfANewConversation(t *testing.T) {
+// A page is told to reload when a new conversation begins.
+func TestStreamReportsANewConversation(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.ask("next", "One")
@@ -115,7 +114,7 @@ func TestTheStreamTellsOfANewConversation(t *testing.T) {
 	s.until(func(u update) bool { return u.Reload })
 }
 
-// A page that was away for long gets no torn transcript.
+// A page that has missed too many events is told to reload.
 func TestAPageThatMissedTooMuchLoadsAgain(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -131,7 +130,7 @@ func TestAPageThatMissedTooMuchLoadsAgain(t *testing.T) {
 	}
 }
 
-func TestAMadeUpPlaceInTheStreamIsRefused(t *testing.T) {
+func TestInvalidEventIDOfAStreamIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for _, at := range []string{"", "x", "//", "a/b/c", "1/2/3/4", "a/" + strings.Repeat("9", 40) + "/1"} {

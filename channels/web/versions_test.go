@@ -12,9 +12,9 @@ import (
 	"parley/llm/llmtest"
 )
 
-// talk returns what the page of a chat shows: what was said, with "2/3" behind a message
-// that is one of several versions.
-func (h *harness) talk(name string) (list []string) {
+// shownMessages returns the messages on the page of a chat, with "2/3" behind one that is one of several
+// versions.
+func (h *harness) shownMessages(name string) (list []string) {
 	h.t.Helper()
 	_, transcript, _ := strings.Cut(h.browser.Page("/chat/"+name), `id="messages"`)
 	transcript, _, _ = strings.Cut(transcript, `id="live"`)
@@ -28,14 +28,14 @@ func (h *harness) talk(name string) (list []string) {
 	return list
 }
 
-func (h *harness) expectTalk(when, name string, want ...string) {
+func (h *harness) expectMessages(when, name string, want ...string) {
 	h.t.Helper()
-	if diff := cmp.Diff(want, h.talk(name)); diff != "" {
+	if diff := cmp.Diff(want, h.shownMessages(name)); diff != "" {
 		h.t.Errorf("%s: %s", when, diff)
 	}
 }
 
-// choose shows another version of a message, by its first message.
+// choose switches to a version, which is named by its first message.
 func (h *harness) choose(name, seq string) {
 	h.t.Helper()
 	if status, body := h.post("/chat/"+name+"/version", url.Values{"seq": {seq}}, false); status != http.StatusNoContent {
@@ -51,7 +51,7 @@ func (h *harness) edit(name, seq, text string) {
 	h.await(name)
 }
 
-// shownLast returns what the model was shown with its last call, in one line.
+// shownLast returns the messages of the last model call in one line.
 func (h *harness) shownLast() string {
 	calls := h.model.Calls()
 	var said []string
@@ -61,26 +61,25 @@ func (h *harness) shownLast() string {
 	return strings.Join(said, "|")
 }
 
-// Any message can be edited and any answer made anew. What was there stays as another
-// version, with all that followed it, and can be shown again, also after a restart. The
-// model is shown the chosen versions alone.
-func TestVersions(t *testing.T) {
+// Any message can be edited and any answer repeated. The earlier version stays, with all that followed
+// it, and can be chosen again, also after a restart. The model is shown the chosen versions alone.
+func TestVersionsOfEditedAndRepeatedMessages(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.model.Reply(llmtest.Echo)
 	h.ask("v", "a")                                               // 1, 2
 	h.ask("v", "b", sent{"n.txt", "text/plain", []byte("notes")}) // 3, 4
 	h.ask("v", "c")                                               // 5, 6
-	h.expectTalk("at first", "v", "a", "echo: a", "b", "echo: b", "c", "echo: c")
+	h.expectMessages("at first", "v", "a", "echo: a", "b", "echo: b", "c", "echo: c")
 
 	h.edit("v", "1", "A") // 7, 8
-	h.expectTalk("after an edit of the first message", "v", "A 2/2", "echo: A")
+	h.expectMessages("after an edit of the first message", "v", "A 2/2", "echo: A")
 	if shown := h.shownLast(); shown != "A" {
 		t.Errorf("the model is shown %s", shown)
 	}
 	h.ask("v", "d") // 9, 10
 	h.choose("v", "1")
-	h.expectTalk("back at the first version", "v", "a 1/2", "echo: a", "b", "echo: b", "c", "echo: c")
+	h.expectMessages("back at the first version", "v", "a 1/2", "echo: a", "b", "echo: b", "c", "echo: c")
 	if c := h.active("v"); c.State.Turns != 3 || c.State.Asked {
 		t.Errorf("%d turns, asked %t", c.State.Turns, c.State.Asked)
 	}
@@ -91,21 +90,21 @@ func TestVersions(t *testing.T) {
 		t.Errorf("then the model is shown %s", shown)
 	}
 	h.ask("v", "/retry") // 13
-	h.expectTalk("after an answer was made anew", "v", "a 1/2", "echo: a", "b", "echo: b", "c", "echo: c", "e", "echo: e 2/2")
+	h.expectMessages("after an answer was made anew", "v", "a 1/2", "echo: a", "b", "echo: b", "c", "echo: c", "e", "echo: e 2/2")
 	h.choose("v", "12")
-	h.expectTalk("at its first version", "v", "a 1/2", "echo: a", "b", "echo: b", "c", "echo: c", "e", "echo: e 1/2")
+	h.expectMessages("at its first version", "v", "a 1/2", "echo: a", "b", "echo: b", "c", "echo: c", "e", "echo: e 1/2")
 
 	h.edit("v", "3", "B") // 14, 15
-	h.expectTalk("after an edit in the middle", "v", "a 1/2", "echo: a", "B 2/2", "echo: B")
+	h.expectMessages("after an edit in the middle", "v", "a 1/2", "echo: a", "B 2/2", "echo: B")
 	if page := h.browser.Page("/chat/v"); !strings.Contains(page, "n.txt") {
 		t.Error("the edited message has lost its file")
 	}
 	h.choose("v", "7")
-	h.expectTalk("at the other version of the first message", "v", "A 2/2", "echo: A", "d", "echo: d")
+	h.expectMessages("at the other version of the first message", "v", "A 2/2", "echo: A", "d", "echo: d")
 	h.choose("v", "1")
-	h.expectTalk("at the version that was shown last, with its newest branch", "v", "a 1/2", "echo: a", "B 2/2", "echo: B")
+	h.expectMessages("at the version that was shown last, with its newest branch", "v", "a 1/2", "echo: a", "B 2/2", "echo: B")
 	h.choose("v", "3")
-	h.expectTalk("at the first version of the second message", "v", "a 1/2", "echo: a", "b 1/2", "echo: b", "c", "echo: c", "e", "echo: e 2/2")
+	h.expectMessages("at the first version of the second message", "v", "a 1/2", "echo: a", "b 1/2", "echo: b", "c", "echo: c", "e", "echo: e 2/2")
 	if c := h.active("v"); c.State.Turns != 4 {
 		t.Errorf("%d turns", c.State.Turns)
 	}
@@ -115,10 +114,10 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	h.ask("v", "/undo")
-	h.expectTalk("after /undo", "v", "a 1/2", "echo: a", "b 1/2", "echo: b", "c", "echo: c",
+	h.expectMessages("after /undo", "v", "a 1/2", "echo: a", "b 1/2", "echo: b", "c", "echo: c",
 		"Taken back: “e” and what followed. The assistant does not see it any more.")
 	if found := h.browser.Page("/search?q=d"); strings.Contains(found, "echo: d") {
-		t.Error("the search finds what was set aside")
+		t.Error("the search finds messages of versions that are not chosen")
 	}
 	if refused := h.model.Refusals(); len(refused) > 0 {
 		t.Errorf("the model refused %v", refused)

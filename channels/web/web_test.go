@@ -29,8 +29,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// Without scripts a chat is a page and a form.
-func TestAChatWithoutScripts(t *testing.T) {
+// A chat works in a browser without scripts.
+func TestChatWorksWithoutScripts(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Certainly, **at once**."} })
@@ -60,8 +60,8 @@ func TestCutAnswerIsMarkedOnThePage(t *testing.T) {
 	}
 }
 
-// What was told once stands at its answer for good, also on a page that is loaded later.
-func TestAnswerShowsWhatItWarnsOf(t *testing.T) {
+// A warning stays beside its answer, also on a page that is loaded later.
+func TestWarningStaysWithItsAnswer(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "[budget]\nsession_tokens = 100")
 	h.model.Script(
@@ -78,7 +78,7 @@ func TestAnswerShowsWhatItWarnsOf(t *testing.T) {
 	}
 }
 
-// A message that waits for its turn is not left without a word.
+// The page says that a message waits for an earlier one.
 func TestPageSaysThatAMessageWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "[budget]\nmessages_per_minute = 1")
@@ -113,7 +113,7 @@ func TestARepeatedMessageIsTakenOnce(t *testing.T) {
 	}
 }
 
-func TestInvalidMessagesAreRefusedInWords(t *testing.T) {
+func TestInvalidMessagesAreExplained(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	many := make([]sent, 11)
@@ -147,7 +147,7 @@ func pngOf(side int) []byte {
 	return data.Bytes()
 }
 
-// What looks like a file is one only if somebody sent one.
+// Text that looks like the mark of a file stays text.
 func TestTypedFileMarksStayText(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -162,7 +162,7 @@ func TestTypedFileMarksStayText(t *testing.T) {
 	}
 }
 
-// A picture that is pasted is seen by the model and by who comes back.
+// A pasted picture is shown to the model, and in the chat when it is loaded again.
 func TestAPictureIsShownToTheModelAndInTheChat(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -189,10 +189,10 @@ func TestAPictureIsShownToTheModelAndInTheChat(t *testing.T) {
 	}
 }
 
-// zeros is the data of a file that counts how much of it is read.
-type zeros struct{ left, read atomic.Int64 }
+// zeroFile is the contents of a file, and counts how many bytes were read.
+type zeroFile struct{ left, read atomic.Int64 }
 
-func (z *zeros) Read(p []byte) (int, error) {
+func (z *zeroFile) Read(p []byte) (int, error) {
 	n := min(int64(len(p)), z.left.Load())
 	if n == 0 {
 		return 0, io.EOF
@@ -203,14 +203,14 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-// A file of 2 GB is refused in words before much of it was sent, also where the browser does
-// not say how large it is.
+// A file of 2 GB is refused before much of it was sent, even if the browser does not say how large it
+// is.
 func TestAHugeFileIsRefusedEarly(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for name, isSaid := range map[string]bool{"said": true, "not said": false} {
 		const head = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"film.mkv\"\r\n\r\n"
-		film := &zeros{}
+		film := &zeroFile{}
 		film.left.Store(2 << 30)
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.browser.URL+"/chat/garden/messages", io.MultiReader(strings.NewReader(head), film))
 		h.must(err)
@@ -232,8 +232,8 @@ func TestAHugeFileIsRefusedEarly(t *testing.T) {
 	}
 }
 
-// A file of any kind is taken, and offered for download in a way that no browser runs
-// it. Nobody reaches a file of another chat by its address.
+// Files of any kind are accepted, and downloaded in a way in which no browser runs them. A file can't be
+// reached through the address of another chat.
 func TestFilesAreOfferedForDownload(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -259,9 +259,9 @@ func TestFilesAreOfferedForDownload(t *testing.T) {
 	}
 }
 
-// What was said last can be said anew: the first saying, and its answer, are
-// gone from the page and from what the model sees.
-func TestTheLastMessageIsSaidAnew(t *testing.T) {
+// An edit of the last message removes its first version and the answer to it from the page and the
+// window.
+func TestEditReplacesTheLastMessage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.ask("edit", "First")
@@ -285,7 +285,7 @@ func TestTheLastMessageIsSaidAnew(t *testing.T) {
 	}
 }
 
-// While an edit is answered, the page shows it in place of what it replaces.
+// While an edit is answered, the page shows it in place of the earlier version.
 func TestAnEditIsShownAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -306,8 +306,8 @@ func TestAnEditIsShownAtOnce(t *testing.T) {
 	}
 }
 
-// Commands work where messages are written, and offer what may be asked next.
-func TestCommandsAndWhatTheyOffer(t *testing.T) {
+// Commands are written like messages, and their replies offer buttons with further commands.
+func TestCommandsAndTheirButtons(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.ask("talk", "One")
@@ -331,7 +331,7 @@ func TestCommandsAndWhatTheyOffer(t *testing.T) {
 	}
 }
 
-// A model that fails leaves the question, a reason, and a way to ask again.
+// When the model fails, the page shows the question, the reason, and a button to try again.
 func TestAFailureOffersAnotherTry(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -358,7 +358,7 @@ func TestToolCallsAreShown(t *testing.T) {
 	}
 }
 
-// A picture of a tool that the answer names stands below the answer as well.
+// A picture of a tool that the answer names is also shown below the answer.
 func TestAnAnswerShowsThePicturesOfToolsThatItNames(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -379,7 +379,7 @@ func TestAnAnswerShowsThePicturesOfToolsThatItNames(t *testing.T) {
 	}
 }
 
-// The life of a conversation: it is named, put away, taken up again, deleted.
+// A conversation is renamed, archived, reopened and deleted.
 func TestAConversationIsNamedArchivedReopenedAndDeleted(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -389,7 +389,7 @@ func TestAConversationIsNamedArchivedReopenedAndDeleted(t *testing.T) {
 		t.Errorf("renaming answers %d", status)
 	}
 	if got := h.active("life").Title; got != "Of life" {
-		t.Errorf("it is called %q", got)
+		t.Errorf("its title is %q", got)
 	}
 	_, page := h.post("/chat/life/archive", nil, true)
 	if !strings.Contains(page, "This conversation is archived.") || !strings.Contains(page, "Archived</summary>") || strings.Contains(page, `id="compose"`) {
@@ -397,21 +397,21 @@ func TestAConversationIsNamedArchivedReopenedAndDeleted(t *testing.T) {
 	}
 	_, page = h.post("/chat/life/conversation/"+id+"/reopen", nil, true)
 	if !strings.Contains(page, `id="compose"`) || !strings.Contains(page, ">Hello<") || h.active("life").ID != id {
-		t.Errorf("taken up again it shows %s", page)
+		t.Errorf("after it was reopened, it shows %s", page)
 	}
 	if asked := h.browser.Page("/chat/life/delete"); !strings.Contains(asked, "Delete “Of life”?") {
-		t.Errorf("before it is deleted, nobody asks: %s", asked)
+		t.Errorf("the page does not ask before it deletes: %s", asked)
 	}
 	h.post("/chat/life/delete", nil, true)
 	if status, _, _ := h.browser.Get("/chat/life/conversation/" + id); status != http.StatusNotFound {
-		t.Errorf("deleted it answers %d", status)
+		t.Errorf("after it was deleted, it answers %d", status)
 	}
 	if page := h.browser.Page("/"); strings.Contains(page, "Of life") {
-		t.Error("deleted it is still listed")
+		t.Error("after it was deleted, it is still listed")
 	}
 }
 
-// What is done with a chat in the list can be taken back: the answer to a script says how.
+// Changes of a chat in the list can be undone: the answer to the script says how.
 func TestChangesOfAChatCanBeUndone(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -460,7 +460,7 @@ func TestChangesOfAChatCanBeUndone(t *testing.T) {
 	}
 }
 
-// Places that are not web chats are nowhere to be seen.
+// The web chat shows no session of another channel.
 func TestOtherChannelsAreNotShown(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -479,7 +479,7 @@ func TestOtherChannelsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestTheSearchFindsWhatWasSaidInAnyChat(t *testing.T) {
+func TestSearchFindsMessagesOfAllChats(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.ask("one", "The heron stood in the reeds")
@@ -498,8 +498,8 @@ func TestTheSearchFindsWhatWasSaidInAnyChat(t *testing.T) {
 	}
 }
 
-// However many chats there are, one that is meant is found first as its name is typed, and every one is reached from
-// page to page, also by a browser without scripts.
+// Among many chats, the one whose name is typed is found first, and every chat can be reached page by page, also without
+// scripts.
 func TestEveryChatOfManyCanBeReached(t *testing.T) {
 	t.Parallel()
 	const chats = 500
@@ -539,7 +539,7 @@ func TestEveryChatOfManyCanBeReached(t *testing.T) {
 		}
 	}
 	if status, body, _ := h.browser.Get("/chats?from=made-up"); status != http.StatusUnprocessableEntity {
-		t.Errorf("a page that nobody has given is answered %d: %s", status, body)
+		t.Errorf("an invalid page cursor is answered %d: %s", status, body)
 	}
 }
 
@@ -568,7 +568,7 @@ func TestANewChatIsListedWhileItsFirstAnswerIsMade(t *testing.T) {
 	}
 }
 
-// A long conversation shows its end, and the rest on request.
+// The page shows the end of a long conversation, and earlier messages on request.
 func TestEarlierMessagesAreShownOnRequest(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -596,7 +596,7 @@ func TestEarlierMessagesAreShownOnRequest(t *testing.T) {
 	}
 }
 
-// No form works from another site.
+// Forms that another site sends are refused.
 func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -615,9 +615,8 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-// An edit never takes back another message than the one that it is of: while
-// something waits behind that, it is refused.
-func TestAnEditWaitsItsTurn(t *testing.T) {
+// An edit is refused while a later message waits, which it would take back, too.
+func TestEditIsRefusedWhileALaterMessageWaits(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.ask("turns", "First")
@@ -627,7 +626,7 @@ func TestAnEditWaitsItsTurn(t *testing.T) {
 	h.say("turns", "Second")
 	status, body := h.post("/chat/turns/edit", url.Values{"text": {"First, changed"}, "seq": {seq}}, false)
 	if status != http.StatusUnprocessableEntity || !strings.Contains(body, "still working") {
-		t.Errorf("an edit behind which something waits is answered %d: %s", status, body)
+		t.Errorf("an edit of a message before a waiting one is answered %d: %s", status, body)
 	}
 	close(hold)
 	h.await("turns")
@@ -636,7 +635,7 @@ func TestAnEditWaitsItsTurn(t *testing.T) {
 	}
 }
 
-// An edit whose answer was lost on the way is sent again, and done once.
+// An edit that is sent twice, since the first answer was lost, is done once.
 func TestAnEditIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -655,8 +654,8 @@ func TestAnEditIsDoneOnce(t *testing.T) {
 	}
 }
 
-// Nobody waits for a long answer to put a chat away: they are told what to do.
-func TestAChatAtWorkIsNotPutAway(t *testing.T) {
+// Archiving a chat during an answer is refused at once, and the page says what to do.
+func TestChatIsNotArchivedDuringAnAnswer(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.ask("busy", "Hello")
@@ -675,7 +674,7 @@ func TestAChatAtWorkIsNotPutAway(t *testing.T) {
 	}
 }
 
-// A page offers nothing that can't be done there.
+// The page of an archived conversation has no form for messages.
 func TestAnArchivedConversationOffersNothingToSend(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -691,8 +690,8 @@ func TestAnArchivedConversationOffersNothingToSend(t *testing.T) {
 	}
 }
 
-// The list leads to the parts that this gateway has, and to no others.
-func TestTheListLeadsToTheOtherParts(t *testing.T) {
+// The list links only to the pages that this gateway has.
+func TestListLinksToTheOtherPages(t *testing.T) {
 	t.Parallel()
 	page := gatewaytest.ServePages(t, func(server *httpserver.Server) {
 		web.New(web.Deps{Store: storetest.New(t), Feed: activity.NewFeed(), Log: slog.New(slog.DiscardHandler)}).Serve(server)
@@ -702,12 +701,12 @@ func TestTheListLeadsToTheOtherParts(t *testing.T) {
 		t.Errorf("the page shows %s", page)
 	}
 	if strings.Contains(page, "/signout") {
-		t.Error("without a token there is something to sign out of")
+		t.Error("a gateway without a token offers to sign out")
 	}
 }
 
-// What other chats do changes the list in a page, and nothing else of it.
-func TestAnotherChatChangesTheListAlone(t *testing.T) {
+// A message in another chat changes nothing but the list on a page.
+func TestMessageInAnotherChatUpdatesTheListOnly(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.ask("mine", "Hello")
@@ -723,8 +722,8 @@ func TestAnotherChatChangesTheListAlone(t *testing.T) {
 	}
 }
 
-// Who looks after the gateway sees that the web chat serves.
-func TestTheChatSaysThatItServes(t *testing.T) {
+// Health tells the operator that the web chat is served.
+func TestHealthListsTheWebChat(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	gatewaytest.Await(t, "the web chat to say that it serves", func() bool {
@@ -736,7 +735,7 @@ func TestTheChatSaysThatItServes(t *testing.T) {
 	})
 }
 
-// What the model thinks before it calls a tool is shown like what it thinks before its answer.
+// The model's thoughts before a tool call are shown like those before its answer.
 func TestThoughtsBeforeToolCallsAreShownFolded(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
