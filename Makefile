@@ -73,7 +73,7 @@ KILL_POINTS := ^TestKilled(AfterAccept|InTheModelCall|WhileTheAnswerStreams|Befo
 
 # The packages whose tests have a store, and the loop's tests of what has to survive kills, edits and operations from outside.
 STORED = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' parley/conversation/storetest conversation channels/delivery))))
-LOOP_STORED := Kill|Crash|Deaths|Results|Restart|Shutdown|Redelivered|Edit|Withdrawn|Question|Allowed|AtOnce|Outside|Idle
+LOOP_STORED := Kill|Crash|GivenUp|Results|Restart|Shutdown|Redelivered|Edit|Withdrawn|Question|Allowed|AtOnce|Concurrent|Outside|Idle
 
 # Compiled as `make test` has compiled them: to compile everything a second time, without the
 # race detector, takes longer than the detector does. The server computes beside the tests, so

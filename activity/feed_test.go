@@ -40,8 +40,8 @@ func TestPageOpenedDuringAnAnswerShowsAllOfIt(t *testing.T) {
 	}
 }
 
-// Servers use the same IDs again in the next round.
-func TestAToolCallOfALaterRoundLeavesTheEarlierOneAsItWas(t *testing.T) {
+// Models may use the same call IDs again in the next round.
+func TestToolCallOfALaterRoundDoesNotChangeAnEarlierOne(t *testing.T) {
 	t.Parallel()
 	f := NewFeed()
 	f.Working(t.Context(), kitchen, 1, 1)
@@ -62,7 +62,7 @@ func TestAToolCallOfALaterRoundLeavesTheEarlierOneAsItWas(t *testing.T) {
 	}
 }
 
-func TestASlowReaderFindsOneSignalForAllThatItMissed(t *testing.T) {
+func TestSlowReaderGetsOneSignalForSeveralChanges(t *testing.T) {
 	t.Parallel()
 	f := NewFeed()
 	w := f.Watch(kitchen)
@@ -116,7 +116,7 @@ func TestARunThatIsGivenUpEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestWatchersOfAChannelSeeWhatItsSessionsAreAbout(t *testing.T) {
+func TestWatchersOfAChannelSeeRunsOfItsSessions(t *testing.T) {
 	t.Parallel()
 	f := NewFeed()
 	web, all, other := f.WatchChannel("web"), f.WatchChannel(""), f.WatchChannel("telegram")
@@ -144,7 +144,7 @@ func TestWatchersOfAChannelSeeWhatItsSessionsAreAbout(t *testing.T) {
 	}
 }
 
-func TestNobodySeesAnotherSession(t *testing.T) {
+func TestWatcherSeesItsOwnSessionOnly(t *testing.T) {
 	t.Parallel()
 	f := NewFeed()
 	w := f.Watch(garden)
@@ -186,9 +186,9 @@ func TestFeedForgetsWatchersAndRunsThatEnded(t *testing.T) {
 	}
 }
 
-// Readers come and go, fast and slow, while runs go on in many sessions: each
-// that stays sees the end of every run.
-func TestManyWatchAtOnce(t *testing.T) {
+// Fast and slow watchers come and go during runs in many sessions: each watcher that stays sees the end
+// of every run.
+func TestConcurrentWatchersSeeTheEndOfEveryRun(t *testing.T) {
 	t.Parallel()
 	const sessions, readers, words = 8, 125, 50
 	f := NewFeed()
@@ -225,7 +225,7 @@ func TestManyWatchAtOnce(t *testing.T) {
 	reading.Wait()
 }
 
-// BenchmarkPreview is what every word of an answer costs beside its run.
+// BenchmarkPreview measures the cost of publishing a word of an answer.
 func BenchmarkPreview(b *testing.B) {
 	for _, watchers := range []int{0, 1, 1000} {
 		b.Run(fmt.Sprintf("watchers=%d", watchers), func(b *testing.B) {
@@ -241,9 +241,9 @@ func BenchmarkPreview(b *testing.B) {
 	}
 }
 
-// A reader is spared the store while a run only comes on, and never misses what
-// the store has got.
-func TestAWatchSaysWhetherTheStoreIsToBeRead(t *testing.T) {
+// A watcher need not read the store while only the progress of a run changes, and never misses a change
+// of the store.
+func TestWatchSaysWhetherTheStoreHasChanged(t *testing.T) {
 	t.Parallel()
 	feed := NewFeed()
 	const key = conversation.Key("web:one")

@@ -73,8 +73,8 @@ func newWatched(t *testing.T) (here, there relayed, watch *Watch) {
 	return here, there, watch
 }
 
-// Somebody watches a session on one node, and its runs are on another. They see the progress as it comes, also where it
-// is longer than a notice, and its end.
+// A watcher of a session whose runs are on another node sees their progress, even if it is longer than a notice, and
+// their end.
 func TestProgressIsSeenOnOtherNodes(t *testing.T) {
 	t.Parallel()
 	here, there, watch := newWatched(t)
@@ -106,8 +106,8 @@ func TestProgressIsSeenOnOtherNodes(t *testing.T) {
 	here.awaitText(watch, "The next run")
 }
 
-// A piece gets lost: the node asks for the whole.
-func TestLostPieceIsAskedFor(t *testing.T) {
+// When a piece gets lost, the node requests the whole text.
+func TestLostPieceIsRequestedAgain(t *testing.T) {
 	t.Parallel()
 	here, there, watch := newWatched(t)
 	there.Working(t.Context(), watchedSession, 1, 1)
@@ -120,7 +120,7 @@ func TestLostPieceIsAskedFor(t *testing.T) {
 	here.awaitText(watch, "one two")
 }
 
-// The node with the run is cut off, and another one goes on with it: its text takes the place of the other's.
+// When the node with a run is cut off, and another one resumes the run, the other one's text replaces the first one's.
 func TestProgressOfADeadNodeIsForgotten(t *testing.T) {
 	t.Parallel()
 	url := clustertest.Database(t)
@@ -147,8 +147,8 @@ func TestProgressOfADeadNodeIsForgotten(t *testing.T) {
 	}
 }
 
-// Pieces are small enough for a notice, whatever the text and the session's key are, and make the text again.
-func TestPiecesMakeTheText(t *testing.T) {
+// Pieces fit into a notice, whatever the text and the session's key are, and together make up the text.
+func TestPiecesMakeUpTheText(t *testing.T) {
 	t.Parallel()
 	key := conversation.Key("api:" + strings.Repeat("\"<", 100))
 	r := &Relay{heard: map[conversation.Key]*heard{}}
@@ -165,7 +165,7 @@ func TestPiecesMakeTheText(t *testing.T) {
 			}
 		}
 		if more := f.next(key, []byte(text)); len(more) > 0 {
-			t.Error("what is known is sent again")
+			t.Error("a known piece is sent again")
 		}
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"parley/tools"
 )
 
-// asking is a gateway whose tool "pay" must be allowed by a person. The model asks for the
-// calls of the test in its first answer, and then says what became of them.
-type asking struct {
+// approvalHarness runs a router whose tool "pay" must be allowed by a person. The model requests the
+// test's calls in its first answer, and then repeats their results.
+type approvalHarness struct {
 	*harness
 	copied string
 
@@ -30,11 +30,11 @@ type asking struct {
 	paid map[string]int // by the arguments
 }
 
-func newAsking(t *testing.T, store *conversation.Store, change func(*Deps), at func(*asking, string), calls ...llm.ToolCall) *asking {
+func newApprovalHarness(t *testing.T, store *conversation.Store, change func(*Deps), at func(*approvalHarness, string), calls ...llm.ToolCall) *approvalHarness {
 	t.Helper()
-	a := &asking{paid: map[string]int{}}
+	a := &approvalHarness{paid: map[string]int{}}
 	if at == nil {
-		at = func(*asking, string) {}
+		at = func(*approvalHarness, string) {}
 	}
 	tool := func(name string, t tools.Tool) tools.Tool {
 		t.Name, t.Parameters = name, json.RawMessage(`{"type":"object"}`)
@@ -80,9 +80,9 @@ func newAsking(t *testing.T, store *conversation.Store, change func(*Deps), at f
 	return a
 }
 
-// copyOnce copies the database the first time that a point is reached.
-func copyOnce(t *testing.T, wanted string) func(*asking, string) {
-	return func(a *asking, point string) {
+// copyOnce returns a function that copies the database the first time that a point is reached.
+func copyOnce(t *testing.T, wanted string) func(*approvalHarness, string) {
+	return func(a *approvalHarness, point string) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if point == wanted && a.copied == "" {
@@ -92,7 +92,7 @@ func copyOnce(t *testing.T, wanted string) func(*asking, string) {
 }
 
 // calls returns how often the tools were called.
-func (a *asking) calls() map[string]int {
+func (a *approvalHarness) calls() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := map[string]int{}
@@ -103,7 +103,7 @@ func (a *asking) calls() map[string]int {
 }
 
 // open returns the open questions of the room.
-func (a *asking) open() []approvals.Question {
+func (a *approvalHarness) open() []approvals.Question {
 	a.t.Helper()
 	open, err := approvals.New(a.store).Open(a.t.Context(), room)
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *asking) open() []approvals.Question {
 }
 
 // answered returns the run that has answered the room.
-func (a *asking) answered() (answer conversation.Run) {
+func (a *approvalHarness) answered() (answer conversation.Run) {
 	a.t.Helper()
 	until(a.t, "the run of the answer", func() bool {
 		a.harness.mu.Lock()
@@ -127,18 +127,18 @@ func (a *asking) answered() (answer conversation.Run) {
 	return answer
 }
 
-// from returns a message of a person in the room.
-func (a *asking) from(who, text string) conversation.Inbound {
+// from returns a message that a person writes in the room.
+func (a *approvalHarness) from(who, text string) conversation.Inbound {
 	in := a.inbound(room, text)
 	in.Sender = conversation.Sender{ID: who, Name: strings.ToUpper(who[:1]) + who[1:]}
 	return in
 }
 
-const done5 = `It says done: pay {"sum": 5}`
+const saysPaid5 = `It says done: pay {"sum": 5}`
 
 func TestCallWaitsUntilItIsAllowed(t *testing.T) {
 	t.Parallel()
-	a := newAsking(t, storetest.New(t), func(d *Deps) { d.Config.MaxConcurrentRuns = 1 }, nil)
+	a := newApprovalHarness(t, storetest.New(t), func(d *Deps) { d.Config.MaxConcurrentRuns = 1 }, nil)
 	a.accept(a.from("ann", "pay the bill"))
 	asked := a.reply(room)
 	for _, want := range []string{"May I do this?", "`pay`", `"sum": 5`, "`/approve 1` or `/deny 1`", "10 minutes"} {
@@ -162,9 +162,9 @@ func TestCallWaitsUntilItIsAllowed(t *testing.T) {
 	}
 	a.accept(a.from("ann", "/approve"))
 	if got := a.reply(room); !strings.HasPrefix(got, "✅ Allowed by Ann: `pay`") || !strings.Contains(got, `"sum": 5`) {
-		t.Errorf("the answer to the answer: %q", got)
+		t.Errorf("the approval is acknowledged with %q", got)
 	}
-	if got := a.reply(room); got != done5 {
+	if got := a.reply(room); got != saysPaid5 {
 		t.Errorf("the reply: %q", got)
 	}
 	if diff := cmp.Diff(map[string]int{`pay {"sum": 5}`: 1}, a.calls()); diff != "" {
@@ -179,7 +179,7 @@ func TestCallWaitsUntilItIsAllowed(t *testing.T) {
 		t.Errorf("the trace says %+v", step)
 	}
 	if q, err := approvals.New(a.store).Newest(t.Context(), room); err != nil || q.Arguments != "" {
-		t.Errorf("the arguments stay beside the run: %+v, %v", q, err)
+		t.Errorf("the question keeps its arguments after the run: %+v, %v", q, err)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestRefusedCallIsNotMade(t *testing.T) {
 	} {
 		t.Run(tt.answer, func(t *testing.T) {
 			t.Parallel()
-			a := newAsking(t, storetest.New(t), nil, nil)
+			a := newApprovalHarness(t, storetest.New(t), nil, nil)
 			a.accept(a.from("ann", "pay the bill"))
 			a.reply(room)
 			a.accept(a.from("ann", tt.answer))
@@ -209,40 +209,40 @@ func TestRefusedCallIsNotMade(t *testing.T) {
 	}
 }
 
-func TestPlainYesCountsOnlyWhereItMeansTheQuestion(t *testing.T) {
+func TestPlainYesCountsOnlyAsAnAnswerToTheQuestion(t *testing.T) {
 	t.Parallel()
-	a := newAsking(t, storetest.New(t), nil, nil)
+	a := newApprovalHarness(t, storetest.New(t), nil, nil)
 	a.accept(a.from("ann", "pay the bill"))
 	a.reply(room)
 	a.accept(a.from("ann", "Yes."))
 	if got := a.reply(room); !strings.HasPrefix(got, "✅ Allowed by Ann") {
 		t.Errorf("a plain yes: %q", got)
 	}
-	if got := a.reply(room); got != done5 {
+	if got := a.reply(room); got != saysPaid5 {
 		t.Errorf("the reply: %q", got)
 	}
-	for name, say := range map[string]func(*asking) []conversation.Inbound{
-		"in a group": func(a *asking) []conversation.Inbound {
+	for name, say := range map[string]func(*approvalHarness) []conversation.Inbound{
+		"in a group": func(a *approvalHarness) []conversation.Inbound {
 			in := a.from("ann", "yes")
 			in.Group = true
 			return []conversation.Inbound{in}
 		},
-		"from somebody else": func(a *asking) []conversation.Inbound { return []conversation.Inbound{a.from("bob", "yes")} },
-		"after something else": func(a *asking) []conversation.Inbound {
+		"from somebody else": func(a *approvalHarness) []conversation.Inbound { return []conversation.Inbound{a.from("bob", "yes")} },
+		"after something else": func(a *approvalHarness) []conversation.Inbound {
 			return []conversation.Inbound{a.from("ann", "wait"), a.from("ann", "yes")}
 		},
-		"before it was asked": func(a *asking) []conversation.Inbound {
+		"before it was asked": func(a *approvalHarness) []conversation.Inbound {
 			in := a.from("ann", "yes")
 			in.At = in.At.Add(-time.Hour)
 			return []conversation.Inbound{in}
 		},
-		"with more": func(a *asking) []conversation.Inbound {
+		"with more": func(a *approvalHarness) []conversation.Inbound {
 			return []conversation.Inbound{a.from("ann", "yes, but only half")}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAsking(t, storetest.New(t), nil, nil)
+			a := newApprovalHarness(t, storetest.New(t), nil, nil)
 			a.accept(a.from("ann", "pay the bill"))
 			a.reply(room)
 			a.accept(say(a)...)
@@ -271,7 +271,7 @@ func TestOnlyApproversAnswer(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			t.Parallel()
-			a := newAsking(t, storetest.New(t), func(d *Deps) {
+			a := newApprovalHarness(t, storetest.New(t), func(d *Deps) {
 				if tt.approvers != nil {
 					d.Approvals.Approvers = tt.approvers
 				}
@@ -292,7 +292,7 @@ func TestOnlyApproversAnswer(t *testing.T) {
 
 func TestSecondAnswerComesTooLate(t *testing.T) {
 	t.Parallel()
-	a := newAsking(t, storetest.New(t), nil, nil)
+	a := newApprovalHarness(t, storetest.New(t), nil, nil)
 	a.accept(a.from("ann", "pay the bill"))
 	a.reply(room)
 	a.accept(a.from("ann", "/approve 1"), a.from("ann", "/deny 1"), a.from("ann", "/approve 1"))
@@ -301,7 +301,7 @@ func TestSecondAnswerComesTooLate(t *testing.T) {
 		got, _, _ := strings.Cut(a.reply(room), "\n")
 		replies = append(replies, got)
 	}
-	if replies[0] != "✅ Allowed by Ann: `pay`" || !slices.Contains(replies, done5) {
+	if replies[0] != "✅ Allowed by Ann: `pay`" || !slices.Contains(replies, saysPaid5) {
 		t.Errorf("the replies: %q", replies)
 	}
 	late := slices.DeleteFunc(slices.Clone(replies), func(s string) bool {
@@ -314,7 +314,7 @@ func TestSecondAnswerComesTooLate(t *testing.T) {
 
 func TestUnansweredQuestionExpires(t *testing.T) {
 	t.Parallel()
-	a := newAsking(t, storetest.New(t), func(d *Deps) { d.Approvals.ApproveTimeout = time.Millisecond }, nil)
+	a := newApprovalHarness(t, storetest.New(t), func(d *Deps) { d.Approvals.ApproveTimeout = time.Millisecond }, nil)
 	a.accept(a.from("ann", "pay the bill"))
 	replies := []string{a.reply(room), a.reply(room), a.reply(room)}
 	if !strings.HasPrefix(replies[1], "⌛ `pay` was not allowed within") || replies[2] != "It says "+callExpired {
@@ -331,7 +331,7 @@ func TestUnansweredQuestionExpires(t *testing.T) {
 
 func TestAnswerHoldsForTheSession(t *testing.T) {
 	t.Parallel()
-	a := newAsking(t, storetest.New(t), func(d *Deps) { d.Approvals.ApproveRemember = true }, nil,
+	a := newApprovalHarness(t, storetest.New(t), func(d *Deps) { d.Approvals.ApproveRemember = true }, nil,
 		llm.ToolCall{ID: "a", Name: "pay", Arguments: `{"sum": 5}`}, llm.ToolCall{ID: "b", Name: "pay", Arguments: `{"sum": 6}`})
 	a.accept(a.from("ann", "pay the bills"))
 	a.reply(room)
@@ -366,7 +366,7 @@ func TestAnswerHoldsForTheSession(t *testing.T) {
 
 func TestCallsOfOneRoundAreAskedAboutTogether(t *testing.T) {
 	t.Parallel()
-	a := newAsking(t, storetest.New(t), nil, nil,
+	a := newApprovalHarness(t, storetest.New(t), nil, nil,
 		llm.ToolCall{ID: "a", Name: "pay", Arguments: `{"sum": 1}`}, llm.ToolCall{ID: "b", Name: "look", Arguments: `{}`},
 		llm.ToolCall{ID: "c", Name: "pay", Arguments: `{"sum": 2}`})
 	a.accept(a.from("ann", "pay"))
@@ -395,18 +395,18 @@ func TestCallsOfOneRoundAreAskedAboutTogether(t *testing.T) {
 
 func TestMessagesWaitForTheAnswer(t *testing.T) {
 	t.Parallel()
-	a := newAsking(t, storetest.New(t), nil, nil)
+	a := newApprovalHarness(t, storetest.New(t), nil, nil)
 	a.accept(a.from("ann", "pay the bill"))
 	a.reply(room)
 	a.accept(a.from("ann", "and tell me the time"))
 	a.reply(room)
 	a.accept(a.from("ann", "and the weather"), a.from("ann", "/approve"))
 	a.reply(room)
-	if got := a.reply(room); got != done5 {
+	if got := a.reply(room); got != saysPaid5 {
 		t.Errorf("the reply: %q", got)
 	}
 	a.reply(room)
-	want := []string{"user: pay the bill", "assistant: ", `tool: done: pay {"sum": 5}`, "assistant: " + done5, "user: and tell me the time", "user: and the weather"}
+	want := []string{"user: pay the bill", "assistant: ", `tool: done: pay {"sum": 5}`, "assistant: " + saysPaid5, "user: and tell me the time", "user: and the weather"}
 	if diff := cmp.Diff(want, a.archive()[:6]); diff != "" {
 		t.Error(diff)
 	}
@@ -421,7 +421,7 @@ func TestCommandsThatEndTheRunCancelTheQuestion(t *testing.T) {
 	} {
 		t.Run(tt.command, func(t *testing.T) {
 			t.Parallel()
-			a := newAsking(t, storetest.New(t), nil, nil)
+			a := newApprovalHarness(t, storetest.New(t), nil, nil)
 			a.accept(a.from("ann", "pay the bill"))
 			a.reply(room)
 			a.accept(a.from("ann", tt.command))
@@ -449,7 +449,7 @@ func TestCommandsThatEndTheRunCancelTheQuestion(t *testing.T) {
 
 func TestEditCancelsTheQuestion(t *testing.T) {
 	t.Parallel()
-	a := newAsking(t, storetest.New(t), nil, nil)
+	a := newApprovalHarness(t, storetest.New(t), nil, nil)
 	in := a.from("ann", "pay the bill")
 	a.accept(in)
 	a.reply(room)
@@ -466,9 +466,9 @@ func TestEditCancelsTheQuestion(t *testing.T) {
 	}
 }
 
-func TestWithdrawnMessageTakesItsQuestionBack(t *testing.T) {
+func TestWithdrawnMessageCancelsItsQuestion(t *testing.T) {
 	t.Parallel()
-	a := newAsking(t, storetest.New(t), nil, nil)
+	a := newApprovalHarness(t, storetest.New(t), nil, nil)
 	in := a.from("ann", "pay the bill")
 	a.accept(in)
 	a.reply(room)
@@ -486,7 +486,7 @@ func TestWithdrawnMessageTakesItsQuestionBack(t *testing.T) {
 	}
 }
 
-// A kill at any step: the call is made once or refused, and never lost.
+// After a kill at any step, the call is made exactly once, unless its tool may be repeated, and the user gets a reply.
 func TestApprovalSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	answer := conversation.Inbound{Key: room, SourceID: "2", Address: "2", Text: "/approve 1", Sender: conversation.Sender{ID: "ann", Name: "Ann"}, At: time.Now()}
@@ -496,18 +496,18 @@ func TestApprovalSurvivesAKill(t *testing.T) {
 		times             int    // that the tool is called in all
 		says              string // the last reply
 	}{
-		{name: "before the question", tool: "pay", point: "model 1", asks: true, times: 1, says: done5},
-		{name: "while it is open", tool: "pay", point: "asked", times: 1, says: done5},
-		{name: "with the answer in the inbox", tool: "pay", point: "answer", times: 1, says: done5},
-		{name: "after the answer", tool: "pay", point: "given", times: 1, says: done5},
+		{name: "before the question", tool: "pay", point: "model 1", asks: true, times: 1, says: saysPaid5},
+		{name: "while it is open", tool: "pay", point: "asked", times: 1, says: saysPaid5},
+		{name: "with the answer in the inbox", tool: "pay", point: "answer", times: 1, says: saysPaid5},
+		{name: "after the answer", tool: "pay", point: "given", times: 1, says: saysPaid5},
 		{name: "in the call", tool: "pay", point: "call", times: 1, says: "It says " + outcomeUnknown},
 		{name: "in a call that may be repeated", tool: "renew", point: "call", times: 2, says: `It says done: renew {"sum": 5}`},
-		{name: "after the call", tool: "pay", point: "model 2", times: 1, says: done5},
+		{name: "after the call", tool: "pay", point: "model 2", times: 1, says: saysPaid5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			call := llm.ToolCall{ID: "a", Name: tt.tool, Arguments: `{"sum": 5}`}
-			first := newAsking(t, storetest.New(t), nil, copyOnce(t, tt.point), call)
+			first := newApprovalHarness(t, storetest.New(t), nil, copyOnce(t, tt.point), call)
 			first.accept(first.from("ann", "pay the bill"))
 			first.reply(room)
 			before := 0
@@ -533,7 +533,7 @@ func TestApprovalSurvivesAKill(t *testing.T) {
 				before = 1
 			}
 			first.end()
-			a := newAsking(t, storetest.Open(t, first.copied), nil, nil, call)
+			a := newApprovalHarness(t, storetest.Open(t, first.copied), nil, nil, call)
 			a.said = 2
 			if tt.asks {
 				if got := a.reply(room); !strings.HasPrefix(got, "❓") {
@@ -560,18 +560,18 @@ func TestApprovalSurvivesAKill(t *testing.T) {
 func TestShutdownKeepsTheQuestion(t *testing.T) {
 	t.Parallel()
 	store := storetest.New(t)
-	a := newAsking(t, store, nil, nil)
+	a := newApprovalHarness(t, store, nil, nil)
 	a.accept(a.from("ann", "pay the bill"))
 	a.reply(room)
 	a.end()
-	again := newAsking(t, storetest.Open(t, copyAsKilled(t, store)), nil, nil)
+	again := newApprovalHarness(t, storetest.Open(t, copyAsKilled(t, store)), nil, nil)
 	again.said = 1
 	if len(again.open()) != 1 {
 		t.Fatal("the question is gone")
 	}
 	again.accept(again.from("ann", "yes"))
 	again.reply(room)
-	if got := again.reply(room); got != done5 {
+	if got := again.reply(room); got != saysPaid5 {
 		t.Errorf("the reply: %q", got)
 	}
 	if run := again.answered(); slices.Contains(outline(run.Steps), "resumed ") {

@@ -42,10 +42,10 @@ func (h *harness) steps() (purposes string, traced, counted int64) {
 	return strings.TrimSpace(purposes), traced, counted
 }
 
-// What a title costs is shown and counted with the run that it follows.
+// The cost of a title is shown and counted with the run that it follows.
 func TestCallForATitleIsAStep(t *testing.T) {
 	t.Parallel()
-	h := naming(t, func() llmtest.Answer { return llmtest.Answer{Text: "A flat tyre"} })
+	h := newTitleHarness(t, func() llmtest.Answer { return llmtest.Answer{Text: "A flat tyre"} })
 	h.ask(room, "my tyre is flat")
 	until(t, "the title", func() bool { return h.title() == "A flat tyre" })
 	purposes, traced, counted := h.steps()
@@ -81,8 +81,8 @@ func TestCallForASummaryIsAStep(t *testing.T) {
 	})
 }
 
-// A conversation that follows one that is over opens with a summary of it, which is
-// made once.
+// A conversation that follows an expired one opens with a summary of it, which is made
+// once.
 func TestConversationOpensWithASummaryOfTheOneBefore(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Limits.Messages, p.CarrySummary = 2, true })
@@ -114,7 +114,7 @@ func TestConversationOpensWithASummaryOfTheOneBefore(t *testing.T) {
 	}
 }
 
-// An outage of the model in the moment of the summary costs nothing but the summary.
+// When the model fails on the summary, only the summary is missing.
 func TestConversationBeginsWithoutTheSummaryThatFails(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Limits.Messages, p.CarrySummary = 2, true })
@@ -137,7 +137,7 @@ func TestConversationBeginsWithoutTheSummaryThatFails(t *testing.T) {
 	}
 }
 
-// Of a deleted conversation, what its calls have cost stays in the statistics.
+// The statistics keep the cost of a deleted conversation's calls.
 func TestCostOfADeletedConversationIsCounted(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

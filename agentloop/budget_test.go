@@ -16,14 +16,14 @@ import (
 	"parley/llm/llmtest"
 )
 
-// evening is the time of tests with caps: four hours before the end of the day.
-var evening = time.Date(2026, 5, 1, 20, 0, 0, 0, time.UTC)
+// fourHoursBeforeMidnight is the time in tests with caps, which are reset at midnight.
+var fourHoursBeforeMidnight = time.Date(2026, 5, 1, 20, 0, 0, 0, time.UTC)
 
 // newCapped returns a harness with caps, and the clock of its store.
 func newCapped(t *testing.T, c budgets.Config) *harness {
 	t.Helper()
 	c.Timezone = "UTC"
-	store := storetest.New(t, conversation.Config{Now: func() time.Time { return evening }})
+	store := storetest.New(t, conversation.Config{Now: func() time.Time { return fourHoursBeforeMidnight }})
 	caps, err := budgets.Open(t.Context(), store, c)
 	if err != nil {
 		t.Fatal(err)
@@ -35,15 +35,15 @@ func newCapped(t *testing.T, c budgets.Config) *harness {
 	})
 }
 
-// using is an answer for which the server counts so many tokens.
-func using(text string, tokens int) llmtest.Answer {
+// answerWithTokens returns an answer for which the server reports a number of tokens.
+func answerWithTokens(text string, tokens int) llmtest.Answer {
 	return llmtest.Answer{Text: text, Usage: &llm.Usage{Prompt: tokens - 1, Completion: 1}}
 }
 
-func TestRunOverBudgetIsToldWhenThereIsMore(t *testing.T) {
+func TestRunOverBudgetIsToldWhenTheBudgetIsReset(t *testing.T) {
 	t.Parallel()
 	h := newCapped(t, budgets.Config{SessionTokens: 1000})
-	h.server.Script(using("Yes.", 1000))
+	h.server.Script(answerWithTokens("Yes.", 1000))
 	if got := h.ask(room, "Are you there?"); !strings.Contains(got, "This chat has used today's 1,000 tokens; more from 00:00 (in 4 h).") || !strings.HasPrefix(got, "Yes.") {
 		t.Errorf("the answer that used everything up is\n%s", got)
 	}
@@ -57,13 +57,13 @@ func TestRunOverBudgetIsToldWhenThereIsMore(t *testing.T) {
 		t.Errorf("the model was called %d times", calls)
 	}
 	h.router.deps.Budgets.Store = nil // the next day
-	h.server.Script(using("Now I am.", 10))
+	h.server.Script(answerWithTokens("Now I am.", 10))
 	if got := h.ask(room, "/retry"); got != "Now I am." {
 		t.Errorf("/retry is answered with\n%s", got)
 	}
 }
 
-func TestResetOfABudgetIsToldByThePersonsClock(t *testing.T) {
+func TestResetOfABudgetIsToldInThePersonsTimeZone(t *testing.T) {
 	t.Parallel()
 	h := newCapped(t, budgets.Config{SessionTokens: 1000})
 	tokyo, err := time.LoadLocation("Asia/Tokyo")
@@ -82,12 +82,12 @@ func TestResetOfABudgetIsToldByThePersonsClock(t *testing.T) {
 		h.accept(in)
 		return h.reply(room)
 	}
-	h.server.Script(using("Yes.", 900))
+	h.server.Script(answerWithTokens("Yes.", 900))
 	const there = "more from 09:00 Asia/Tokyo time (in 4 h)."
 	if got := ask("7", "Are you there?"); !strings.HasSuffix(got, "90 % of today's 1,000 tokens; "+there) {
 		t.Errorf("warned with\n%s", got)
 	}
-	h.server.Script(using("Yes.", 100))
+	h.server.Script(answerWithTokens("Yes.", 100))
 	ask("7", "And now?")
 	for _, said := range []string{"And now?", "/usage"} {
 		if got := strings.ToLower(ask("7", said)); !strings.Contains(got, strings.ToLower(there)) {
@@ -102,7 +102,7 @@ func TestResetOfABudgetIsToldByThePersonsClock(t *testing.T) {
 func TestReplyWarnsOnceOfABudget(t *testing.T) {
 	t.Parallel()
 	h := newCapped(t, budgets.Config{SessionCost: 1})
-	h.server.Script(using("One.", 100), using("Two.", 750), using("Three.", 10))
+	h.server.Script(answerWithTokens("One.", 100), answerWithTokens("Two.", 750), answerWithTokens("Three.", 10))
 	for _, want := range []string{"One.", "Two.\n\n⚠️ This chat has used 85 % of today's 1.00 EUR; more from 00:00 (in 4 h).", "Three."} {
 		if got := h.ask(room, "Go on."); got != want {
 			t.Errorf("answered with\n%s\nwant\n%s", got, want)
@@ -128,17 +128,17 @@ func TestRunOverBudgetKeepsItsFinishedRounds(t *testing.T) {
 		t.Errorf("the run is %s with %d calls, its last step %+v", run.Status, run.Rounds, last)
 	}
 	h.router.deps.Budgets.Store = nil // the next day
-	h.server.Script(using("Half past nine.", 10))
+	h.server.Script(answerWithTokens("Half past nine.", 10))
 	if got := h.ask(room, "/retry"); got != "Half past nine." {
 		t.Errorf("/retry is answered with\n%s", got)
 	}
 }
 
-func TestRunsAtOncePassACapByOneCallAtMost(t *testing.T) {
+func TestConcurrentRunsExceedACapByOneCallAtMost(t *testing.T) {
 	t.Parallel()
 	const most, one, runs = 2000, 300, 50
 	h := newCapped(t, budgets.Config{TotalTokens: most})
-	h.server.Reply(func(llmtest.Call) llmtest.Answer { return using("Yes.", one) })
+	h.server.Reply(func(llmtest.Call) llmtest.Answer { return answerWithTokens("Yes.", one) })
 	key := func(i int) conversation.Key { return conversation.Key(fmt.Sprintf("cli:room-%d", i)) }
 	for i := range runs {
 		h.say(key(i), "Are you there?")
@@ -154,7 +154,7 @@ func TestRunsAtOncePassACapByOneCallAtMost(t *testing.T) {
 	}
 }
 
-func TestCallOfUnknownUseIsCounted(t *testing.T) {
+func TestCallWithoutReportedUsageIsCounted(t *testing.T) {
 	t.Parallel()
 	h := newCapped(t, budgets.Config{SessionTokens: 100_000})
 	h.server.Script(llmtest.Answer{Text: strings.Repeat("word ", 500), NoUsage: true})
@@ -168,7 +168,7 @@ func TestCallOfUnknownUseIsCounted(t *testing.T) {
 func TestRequestWithoutSessionIsOverBudget(t *testing.T) {
 	t.Parallel()
 	h := newCapped(t, budgets.Config{TotalTokens: 10})
-	h.server.Script(using("Yes.", 10))
+	h.server.Script(answerWithTokens("Yes.", 10))
 	request := llm.Request{Messages: []llm.Message{{Role: "user", Content: "Are you there?"}}}
 	if _, err := h.router.Complete(t.Context(), "", request, nil); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestRequestWithoutSessionIsOverBudget(t *testing.T) {
 func TestUsageShowsWhatIsUsedOfTheCaps(t *testing.T) {
 	t.Parallel()
 	h := newCapped(t, budgets.Config{PersonTokens: 2000, SessionCost: 5, TotalTokens: 1_000_000})
-	h.server.Script(using("Yes.", 1500))
+	h.server.Script(answerWithTokens("Yes.", 1500))
 	ask := func(text string) string {
 		in := h.inbound(room, text)
 		in.Sender = conversation.Sender{ID: "ann", Name: "Ann"}
@@ -207,9 +207,9 @@ func TestUsageShowsWhatIsUsedOfTheCaps(t *testing.T) {
 
 func TestUsageWithoutCaps(t *testing.T) {
 	t.Parallel()
-	store := storetest.New(t, conversation.Config{Now: func() time.Time { return evening }})
+	store := storetest.New(t, conversation.Config{Now: func() time.Time { return fourHoursBeforeMidnight }})
 	h := newHarnessOn(t, store, nil)
-	h.server.Script(using("Yes.", 1500))
+	h.server.Script(answerWithTokens("Yes.", 1500))
 	for _, step := range []struct{ say, want string }{
 		{"Are you there?", "Yes."},
 		{"/usage", "- **You:** 1,500 tokens today, 1,500 tokens this month\n- **This chat:** 1,500 tokens today, 1,500 tokens this month\n\nDays begin at 00:00 UTC. There are no caps."},
@@ -223,7 +223,7 @@ func TestUsageWithoutCaps(t *testing.T) {
 	}
 }
 
-func TestSumsAreThoseOfTheServer(t *testing.T) {
+func TestUsageIsWhatTheServerReports(t *testing.T) {
 	t.Parallel()
 	h := newCapped(t, budgets.Config{SessionTokens: 1 << 40, TotalCost: 1e9})
 	runs, random := 100, rand.New(rand.NewPCG(3, 4))
@@ -235,7 +235,7 @@ func TestSumsAreThoseOfTheServer(t *testing.T) {
 		key := conversation.Key(fmt.Sprintf("cli:room-%d", random.IntN(3)))
 		var answers []llmtest.Answer
 		for last := random.IntN(3); last >= 0; last-- {
-			answer := using("Yes.", 1+random.IntN(10_000))
+			answer := answerWithTokens("Yes.", 1+random.IntN(10_000))
 			if last > 0 {
 				answer.Text, answer.ToolCalls = "", []llm.ToolCall{{ID: fmt.Sprintf("call-%d-%d", i, last), Name: "current_time", Arguments: "{}"}}
 			}

@@ -45,8 +45,8 @@ func TestAnAlbumOfTenIsOneMessageAndOneRun(t *testing.T) {
 	}
 }
 
-// Messages from before a restart wait until the channel has read its platform, so
-// that the rest of an album is not another question.
+// Messages from before a restart wait until the channel has read what its platform holds, so that the
+// rest of an album does not become a question of its own.
 func TestAnAlbumIsOneRunOverARestart(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -66,9 +66,9 @@ func TestAnAlbumIsOneRunOverARestart(t *testing.T) {
 	}
 }
 
-// A run that has nothing to show yet begins again with a message that comes right
-// after its beginning; later ones wait for the next run.
-func TestARunBeginsAgainWithWhatBelongsToItsQuestion(t *testing.T) {
+// A run without any output yet starts again with a message that arrives right after its start; later
+// messages wait for the next run.
+func TestRunRestartsWithAMessageThatFollowsAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, joins := range map[string]time.Duration{"joined": time.Hour, "for itself": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -126,16 +126,16 @@ func TestMessagesDoNotJoinARunThatHasBegun(t *testing.T) {
 	j.join([]conversation.Inbound{elsewhere}, now)
 	j.join([]conversation.Inbound{message}, now.Add(time.Minute))
 	if ctx.Err() != nil || !j.start() || !j.start() {
-		t.Fatal("the run begins again for what does not belong to it")
+		t.Fatal("the run starts again for a message that does not belong to it")
 	}
 	j.join([]conversation.Inbound{message}, now)
 	if ctx.Err() != nil {
-		t.Fatal("the run begins again although it has begun")
+		t.Fatal("the run starts again although it had output")
 	}
 }
 
-// Somebody who writes on and on is answered all the same.
-func TestAWaitForMoreIsBounded(t *testing.T) {
+// Somebody who never stops writing is answered all the same.
+func TestWaitForFurtherMessagesIsBounded(t *testing.T) {
 	t.Parallel()
 	var b burst
 	now := time.Now()

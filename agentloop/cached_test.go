@@ -9,8 +9,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// What the model's server took from its cache is stored with each call and its run, and
-// is part of the sums.
+// The tokens that the server took from its cache are stored with each call and its run, and
+// added up.
 func TestCachedTokensAreStoredWithTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -39,9 +39,8 @@ func TestCachedTokensAreStoredWithTheRun(t *testing.T) {
 	}
 }
 
-// The key by which the server finds its cache is the same in every call of a
-// conversation, and in no other one's.
-func TestCacheKeyIsOfTheConversation(t *testing.T) {
+// Each conversation has a cache key of its own.
+func TestCacheKeyIsTheSameInAllCallsOfAConversation(t *testing.T) {
 	t.Parallel()
 	a, b := cacheKey("0190b0a0-0000-7000-8000-000000000000"), cacheKey("0190b0a0-0000-7000-8000-000000000001")
 	if a == b || a != cacheKey("0190b0a0-0000-7000-8000-000000000000") || len(a) > 64 {

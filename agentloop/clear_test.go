@@ -11,7 +11,7 @@ import (
 	"parley/conversation"
 )
 
-// people says who they are in a group, and waits for the answers.
+// people writes messages of people in a group, and waits for the answers.
 type people struct {
 	*harness
 }
@@ -23,7 +23,7 @@ func (p people) say(id, name, text string) string {
 	return p.reply(room)
 }
 
-// code returns what must follow /clear.
+// code returns the code from a reply that asks to confirm /clear.
 func (p people) code(reply string) string {
 	p.t.Helper()
 	found := regexp.MustCompile("`/clear (yes [0-9a-f]{4})`").FindStringSubmatch(reply)
@@ -33,20 +33,20 @@ func (p people) code(reply string) string {
 	return found[1]
 }
 
-// adminsAre holds the IDs of a group's admins, or the platform's error.
-type adminsAre struct {
+// adminList returns the IDs of a group's admins, or the platform's error.
+type adminList struct {
 	ids string
 	err error
 }
 
-func (a *adminsAre) IsAdmin(_ context.Context, in conversation.Inbound) (bool, error) {
+func (a *adminList) IsAdmin(_ context.Context, in conversation.Inbound) (bool, error) {
 	return strings.Contains(a.ids, in.Sender.ID), a.err
 }
 
-// In a group, the code that one person was given is no good for another.
-func TestInGroupsOnlyWhoAskedCanClear(t *testing.T) {
+// In a group, the code that one person was given is not valid for another.
+func TestOnlyThePersonWhoAskedCanConfirmClearInAGroup(t *testing.T) {
 	t.Parallel()
-	p := people{newHarness(t, func(parts *Deps) { parts.Admins = &adminsAre{ids: "2"} })}
+	p := people{newHarness(t, func(parts *Deps) { parts.Admins = &adminList{ids: "2"} })}
 	p.say("1", "Ada", "secret plan")
 	asked := p.say("1", "Ada", "/clear")
 	if !strings.HasPrefix(asked, "Ada, this deletes") {
@@ -70,9 +70,9 @@ func TestInGroupsOnlyWhoAskedCanClear(t *testing.T) {
 	}
 }
 
-func TestClearInAGroupIsForAdminsOnceOthersHaveWritten(t *testing.T) {
+func TestClearNeedsAnAdminWhenOthersHaveWrittenInTheGroup(t *testing.T) {
 	t.Parallel()
-	admins := &adminsAre{ids: "9"}
+	admins := &adminList{ids: "9"}
 	p := people{newHarness(t, func(parts *Deps) { parts.Admins = admins })}
 	refused := func(id, name, text string) {
 		t.Helper()
@@ -107,11 +107,11 @@ func TestClearInAGroupIsForAdminsOnceOthersHaveWritten(t *testing.T) {
 	}
 }
 
-// What others said to each other, and the assistant has kept, is deleted with the
-// conversation, also where that is empty; it makes them people who have a part in it.
+// The group talk that was kept is deleted with the conversation, even if that is empty. Its authors
+// count as people who have written in the conversation.
 func TestClearDeletesWhatWasSaidBetweenOthers(t *testing.T) {
 	t.Parallel()
-	p := people{newHarness(t, func(parts *Deps) { parts.Admins = &adminsAre{ids: "9"} })}
+	p := people{newHarness(t, func(parts *Deps) { parts.Admins = &adminList{ids: "9"} })}
 	aside := p.inbound(room, "between us")
 	aside.Aside, aside.Group, aside.Sender = true, true, conversation.Sender{ID: "2", Name: "Bob"}
 	p.accept(aside)
@@ -130,8 +130,8 @@ func TestClearDeletesWhatWasSaidBetweenOthers(t *testing.T) {
 	}
 }
 
-// Where no platform names admins, nobody is one.
-func TestClearInAGroupWithoutAdmins(t *testing.T) {
+// On platforms that name no admins, nobody is one.
+func TestNobodyClearsASharedConversationWherePlatformsNameNoAdmins(t *testing.T) {
 	t.Parallel()
 	p := people{newHarness(t, nil)}
 	for i := range 2 {
@@ -142,8 +142,8 @@ func TestClearInAGroupWithoutAdmins(t *testing.T) {
 	}
 }
 
-// What a program has told the assistant for good belongs to the session: /clear deletes a
-// conversation, and the next one begins with the instructions.
+// Instructions belong to the session: /clear deletes a conversation, and the next one begins with
+// the same instructions.
 func TestInstructionsOutliveAClearedConversation(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

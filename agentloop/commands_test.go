@@ -45,7 +45,7 @@ func TestUnknownCommandGetsAHintAndNotTheModel(t *testing.T) {
 	}
 }
 
-func TestNewKeepsTheOldAndHistoryFindsIt(t *testing.T) {
+func TestNewKeepsTheOldConversationInTheHistory(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "about cats")
@@ -68,7 +68,7 @@ func TestNewKeepsTheOldAndHistoryFindsIt(t *testing.T) {
 	}
 }
 
-func TestHistoryPagesAndExplainsItself(t *testing.T) {
+func TestHistoryIsPagedAndExplainsWrongArguments(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	for i := range 5 {
@@ -126,7 +126,7 @@ func TestNewOnAnEmptyConversationKeepsIt(t *testing.T) {
 	}
 }
 
-// After an outage, /retry answers all questions, each once.
+// After an outage, /retry answers all unanswered questions at once.
 func TestRetryAfterAnOutageAnswersAllThatGotNoAnswer(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -158,7 +158,7 @@ func TestRetryAfterAnOutageAnswersAllThatGotNoAnswer(t *testing.T) {
 	}
 }
 
-func TestStatusTellsWhatIsInUse(t *testing.T) {
+func TestStatusListsModelSessionAndLimits(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "hello there")

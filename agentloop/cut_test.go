@@ -17,7 +17,7 @@ import (
 	"parley/tools"
 )
 
-// messages returns those of the active conversation, as people read them.
+// messages returns the messages of the active conversation that people see.
 func (h *harness) messages() []conversation.Message {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), room)
@@ -157,25 +157,25 @@ func TestAnswerWithReasoningAloneIsReported(t *testing.T) {
 func TestCutTitleIsNotTaken(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{})
-	h := naming(t, func() llmtest.Answer {
+	h := newTitleHarness(t, func() llmtest.Answer {
 		defer close(asked)
 		return llmtest.Answer{Text: "How to", FinishReason: "length"}
 	})
 	h.ask(room, "Mein Rad ist platt")
 	waittest.Receive(t, asked, "the model is asked for a title")
-	h.end() // what was begun behind the talk is over
+	h.end() // waits for the title, which is made in the background
 	if got := h.title(); got != "Mein Rad ist platt" {
 		t.Errorf("title %q", got)
 	}
 }
 
-// A summary that a content filter has cut off is not stored. One that reached the
-// length limit is, and says so.
+// A summary that a content filter cut off is not stored. One that the length limit cut off is
+// stored, and says so.
 func TestCutSummarySaysSo(t *testing.T) {
 	t.Parallel()
 	for reason, stored := range map[string]bool{"length": true, "content_filter": false} {
 		var sums atomic.Int64
-		h := summarised(t, func(llmtest.Call) llmtest.Answer {
+		h := newSummarizingHarness(t, func(llmtest.Call) llmtest.Answer {
 			sums.Add(1)
 			return llmtest.Answer{Text: "The talk is of", FinishReason: reason}
 		})

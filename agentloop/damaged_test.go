@@ -19,8 +19,8 @@ const (
 	talking = conversation.Key("cli:talking")
 )
 
-// newDamagedHarness returns a harness with three sessions that have talked. A page of
-// the quiet one's messages is damaged.
+// newDamagedHarness returns a harness with three sessions that hold messages. A database page of the
+// session `quiet` is damaged.
 func newDamagedHarness(t *testing.T, table string) *harness {
 	t.Helper()
 	storetest.NeedsSQLite(t)

@@ -32,8 +32,8 @@ func (b *lockedBuffer) String() string {
 	return b.bytes.String()
 }
 
-// At the level debug, the log tells what a run does, and nothing that was said.
-func TestDebugLogTellsARun(t *testing.T) {
+// At the level debug, the log lists the steps of a run, without any text of messages.
+func TestDebugLogDescribesARunWithoutItsTexts(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	h := newHarness(t, func(p *Deps) {

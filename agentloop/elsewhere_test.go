@@ -23,7 +23,8 @@ type nodes struct {
 	b        *harness
 	proxyB   *postgrestest.Proxy // between the node b and the claims
 	a, nodeB *cluster.Node
-	told     chan struct{} // b was told of a session
+	told     chan struct{} // b got a notice of a session
+	url      string        // of the claims and the notices
 }
 
 func newNodes(t *testing.T, change func(*Deps)) nodes {
@@ -34,9 +35,9 @@ func newNodes(t *testing.T, change func(*Deps)) nodes {
 	proxy := postgrestest.NewProxy(t, url)
 	var n nodes
 	var storeA, storeB *conversation.Store
-	storeA, n.a = joined(t, path, url, "a")
-	storeB, n.nodeB = joined(t, path, proxy.URL(), "b")
-	n.proxyB = proxy
+	storeA, n.a = openNode(t, path, url, "a")
+	storeB, n.nodeB = openNode(t, path, proxy.URL(), "b")
+	n.proxyB, n.url = proxy, url
 	n.harness = newHarnessOn(t, storeA, change)
 	n.b = newHarnessOn(t, storeB, change)
 	n.told = make(chan struct{}, 100)
@@ -45,7 +46,7 @@ func newNodes(t *testing.T, change func(*Deps)) nodes {
 	return n
 }
 
-// knowsServing counts the nodes of which a node knows that they work sessions.
+// knowsServing returns how many serving nodes a node knows of.
 func knowsServing(node *cluster.Node) (n int) {
 	for _, m := range node.Live() {
 		if m.Slots > 0 {
@@ -55,7 +56,7 @@ func knowsServing(node *cluster.Node) (n int) {
 	return n
 }
 
-func joined(t *testing.T, path, url, name string) (*conversation.Store, *cluster.Node) {
+func openNode(t *testing.T, path, url, name string) (*conversation.Store, *cluster.Node) {
 	t.Helper()
 	node := clustertest.Join(t, url, name)
 	store := storetest.Open(t, path)
@@ -63,8 +64,8 @@ func joined(t *testing.T, path, url, name string) (*conversation.Store, *cluster
 	return store, node
 }
 
-// own has a node work a session from now on, so that no sweep of the other one takes it on a slow machine before
-// its loop has. With release, the loop alone decides.
+// own makes a node claim a session. So no sweep of the other node takes it first on a slow machine. After release,
+// the node's loop alone decides how long it keeps the session.
 func own(t *testing.T, node *cluster.Node, key conversation.Key) (release func()) {
 	t.Helper()
 	release, err := node.Claim(t.Context(), string(key))
@@ -74,8 +75,8 @@ func own(t *testing.T, node *cluster.Node, key conversation.Key) (release func()
 	return release
 }
 
-// hang has the model of a node answer a message only when answer is called or the test ends. asked waits until
-// the model was asked.
+// hang makes the model of a node answer a message only when answer is called or the test ends. asked waits until
+// the model is called.
 func (h *harness) hang(text string) (asked, answer func()) {
 	started := make(chan struct{}, 10)
 	end, answer := waittest.Gate(h.t)
@@ -89,8 +90,8 @@ func (h *harness) hang(text string) (asked, answer func()) {
 	return func() { h.t.Helper(); waittest.Receive(h.t, started, "the model is asked") }, answer
 }
 
-// A session is at work on one node, and the next message arrives on another: the first node answers both, in
-// order, and the other one does nothing.
+// One node works a session, and the next message arrives at another node: the first node answers both in order, and
+// the other one does nothing.
 func TestMessageReachesTheNodeThatWorksItsSession(t *testing.T) {
 	t.Parallel()
 	n := newNodes(t, nil)
@@ -142,10 +143,10 @@ func TestCallIsAllowedFromAnotherNode(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t) // likewise
 	url, path := clustertest.Database(t), filepath.Join(t.TempDir(), "shared.db")
-	storeA, a := joined(t, path, url, "a")
-	storeB, b := joined(t, path, url, "b")
+	storeA, a := openNode(t, path, url, "a")
+	storeB, b := openNode(t, path, url, "b")
 	until(t, "they know each other", func() bool { return len(a.Live()) == 2 && len(b.Live()) == 2 })
-	other, working := newAsking(t, storeA, nil, nil), newAsking(t, storeB, nil, nil)
+	other, working := newApprovalHarness(t, storeA, nil, nil), newApprovalHarness(t, storeB, nil, nil)
 	defer own(t, b, room)()
 	working.accept(working.from("ann", "pay the bill"))
 	if got := working.reply(room); !strings.Contains(got, "/approve 1") {
@@ -154,9 +155,9 @@ func TestCallIsAllowedFromAnotherNode(t *testing.T) {
 	other.said = 1 // source ids are unique in the channel
 	other.accept(other.from("ann", "/approve 1"))
 	if got := working.reply(room); !strings.HasPrefix(got, "✅ Allowed by Ann") {
-		t.Errorf("the answer to the answer: %q", got)
+		t.Errorf("the approval is acknowledged with %q", got)
 	}
-	if got := working.reply(room); got != done5 {
+	if got := working.reply(room); got != saysPaid5 {
 		t.Errorf("the reply: %q", got)
 	}
 	if here, there := len(other.calls()), len(working.calls()); here != 0 || there != 1 {
@@ -236,6 +237,23 @@ func TestSessionsSpreadOverNodes(t *testing.T) {
 			t.Errorf("node %d answers none of %q", node.ID(), placed[node.ID()])
 		}
 	}
+}
+
+// Another node was told of a message, and gives the session up without having answered: the node at which the message has arrived
+// takes it with its next look, and does not leave it to others first.
+func TestMessageThatAnotherNodeLeftIsTakenAtOnce(t *testing.T) {
+	t.Parallel()
+	n := newNodes(t, nil)
+	third := clustertest.Join(t, n.url, "c") // which answers nothing
+	release := own(t, third, room)
+	n.say(room, "hello")
+	until(t, "the third node is told", func() bool { return n.router.swept.wasForwarded(room) })
+	if !n.router.takesAtOnce(room, false) || n.b.router.takesAtOnce(room, false) {
+		t.Error("the session is not left to the node that has told another one of it")
+	}
+	release()
+	until(t, "the answer", func() bool { return slices.Equal(n.history(room), []string{"user: hello", "assistant: echo: hello"}) })
+	until(t, "the end of what was told", func() bool { return !n.router.swept.wasForwarded(room) })
 }
 
 // A page on one node changes a session that another one works: it waits until the run has ended.

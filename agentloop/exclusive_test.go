@@ -60,7 +60,7 @@ func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
 	made := false
 	err := h.router.Exclusively(short, room, func(context.Context) error { made = true; return nil })
 	if err == nil || !strings.Contains(err.Error(), "cli:room is at work: nobody waits that long") {
-		t.Errorf("who gave up is told %v", err)
+		t.Errorf("the operation that was cancelled returns %v", err)
 	}
 	answer()
 	if err := waittest.Receive(t, done, "the conversation is archived"); err != nil {
@@ -78,7 +78,7 @@ func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
 	}
 }
 
-func TestAnOperationThatFailsEndsNothing(t *testing.T) {
+func TestFailedOperationDoesNotEndTheLoop(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	refused := errors.New("refused")
@@ -94,7 +94,7 @@ func TestAnOperationThatFailsEndsNothing(t *testing.T) {
 	}
 }
 
-func TestAfterTheEndNothingIsDone(t *testing.T) {
+func TestOperationAfterShutdownIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.end()
@@ -103,8 +103,8 @@ func TestAfterTheEndNothingIsDone(t *testing.T) {
 	}
 }
 
-// Messages and operations arrive at once from many goroutines: every message is
-// answered, every operation is carried out or refused, and none sees half a run.
+// Many goroutines send messages and call operations: every message is answered, every operation is
+// carried out or refused, and none sees a part of a run.
 func TestOperationsAndMessagesAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Microsecond })
@@ -133,7 +133,7 @@ func TestOperationsAndMessagesAtOnce(t *testing.T) {
 	until(t, "every message answered", func() bool { return len(h.stored(room)) == each })
 }
 
-func TestTheWindowIsShownAsItWouldBeSent(t *testing.T) {
+func TestWindowShowsWhatTheNextCallWouldSend(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget = 400 })
 	empty, err := h.router.Window(t.Context(), room)

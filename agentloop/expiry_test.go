@@ -13,9 +13,9 @@ import (
 
 const month = 720 * time.Hour
 
-// agingHarness returns a harness whose clock begins a year ago, and a function that
+// newAgingHarness returns a harness whose clock begins a year ago, and a function that
 // advances it. Conversations expire after a month.
-func agingHarness(t *testing.T) (h *harness, pass func(time.Duration)) {
+func newAgingHarness(t *testing.T) (h *harness, pass func(time.Duration)) {
 	t.Helper()
 	var passed atomic.Int64
 	begin := time.Now().Add(-12 * month)
@@ -39,11 +39,11 @@ func agingHarness(t *testing.T) (h *harness, pass func(time.Duration)) {
 
 const expired = "A new conversation begins: the last one was not used for 31 days. /history list has it.\n\n"
 
-// After a month of rest, the first reply says that a new conversation begins. The model
-// is shown nothing of the old one, and the user finds it in the list.
-func TestChatAfterAMonthBeginsANewConversationAndSaysSo(t *testing.T) {
+// After a month without messages, the first reply says that a new conversation begins. The model is
+// shown nothing of the old one, which the user finds in the list.
+func TestMessageAfterAMonthBeginsANewConversationAndSaysSo(t *testing.T) {
 	t.Parallel()
-	h, pass := agingHarness(t)
+	h, pass := newAgingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "in winter"}, llmtest.Answer{Text: "in spring"}, llmtest.Answer{Text: "and later"})
 	h.ask(room, "first talk")
 	pass(31 * 24 * time.Hour)
@@ -70,11 +70,11 @@ func TestChatAfterAMonthBeginsANewConversationAndSaysSo(t *testing.T) {
 	}
 }
 
-// Commands after a rest are about the old conversation and do not end it: /history
+// Commands after a month apply to the old conversation and do not end it: /history
 // shows it, /status says that it has expired, and /retry goes on with it.
 func TestCommandsAfterARestStillFindTheConversation(t *testing.T) {
 	t.Parallel()
-	h, pass := agingHarness(t)
+	h, pass := newAgingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "one answer"}, llmtest.Answer{Text: "a better one"}, llmtest.Answer{Text: "more"})
 	h.ask(room, "first talk")
 	pass(2 * month)
@@ -92,11 +92,10 @@ func TestCommandsAfterARestStillFindTheConversation(t *testing.T) {
 	}
 }
 
-// When the model fails, the first message after a rest still begins a new
-// conversation.
-func TestAFailedAnswerAfterARestBeginsTheNewConversationToo(t *testing.T) {
+// The first message after a month begins a new conversation even if the model fails.
+func TestFailedAnswerAfterARestBeginsANewConversation(t *testing.T) {
 	t.Parallel()
-	h, pass := agingHarness(t)
+	h, pass := newAgingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "old"}, llmtest.Answer{Status: http.StatusInternalServerError}, llmtest.Answer{Status: http.StatusInternalServerError}, llmtest.Answer{Text: "new"})
 	h.ask(room, "first talk")
 	pass(31 * 24 * time.Hour)
@@ -112,9 +111,9 @@ func TestAFailedAnswerAfterARestBeginsTheNewConversationToo(t *testing.T) {
 }
 
 // A message that a /stop has settled begins the new conversation, too.
-func TestAMessageThatIsStoppedAtOnceBeginsTheNewConversation(t *testing.T) {
+func TestStoppedMessageAfterARestBeginsANewConversation(t *testing.T) {
 	t.Parallel()
-	h, pass := agingHarness(t)
+	h, pass := newAgingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "old"}, llmtest.Answer{Text: "new"})
 	h.ask(room, "first talk")
 	pass(31 * 24 * time.Hour)

@@ -11,8 +11,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// While the model is busy, the chat says so and for how long, instead of nothing. A
-// program, which would take that for the answer, reads nothing.
+// While the model is busy, the chat says so and for how long. A program is told nothing, since it
+// would take that for the answer.
 func TestChatShowsWhyItWaits(t *testing.T) {
 	t.Parallel()
 	for name, ofPrograms := range map[string]bool{"people": false, "programs": true} {
@@ -96,8 +96,7 @@ func TestModelThatOnlyAsksForToolsIsNamed(t *testing.T) {
 	}
 }
 
-// Who asked to be reminded is reminded also when the model does not answer, or may not be
-// called.
+// A reminder is delivered even if the model does not answer or must not be called.
 func TestReminderIsSaidWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	remind := func(h *harness) string {
@@ -109,7 +108,7 @@ func TestReminderIsSaidWithoutAnAnswer(t *testing.T) {
 	h := newHarness(t, nil)
 	h.server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: 401} })
 	capped := newCapped(t, budgets.Config{SessionTokens: 10})
-	capped.server.Script(using("Yes.", 1000))
+	capped.server.Script(answerWithTokens("Yes.", 1000))
 	capped.ask(room, "Are you there?")
 	for name, got := range map[string]string{"failed": remind(h), "over budget": remind(capped)} {
 		if !strings.HasPrefix(got, "⏰ Reminder 1 is due:\ncall Ben\n\n") || !strings.Contains(got, "Your message is kept") {

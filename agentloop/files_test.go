@@ -22,10 +22,10 @@ import (
 	"parley/llm/llmtest"
 )
 
-// shelf holds the files of a channel's messages by their Ref.
-type shelf map[string]string
+// channelFiles is a channel that has these files, by their Ref.
+type channelFiles map[string]string
 
-func (s shelf) Fetch(_ context.Context, _ string, file media.Attachment) (io.ReadCloser, error) {
+func (s channelFiles) Fetch(_ context.Context, _ string, file media.Attachment) (io.ReadCloser, error) {
 	data, found := s[file.Ref]
 	if !found {
 		return nil, &files.GoneError{Words: "it is gone"}
@@ -52,7 +52,7 @@ func noise(width, height int) string {
 	return b.String()
 }
 
-func filed(in conversation.Inbound, files ...media.Attachment) conversation.Inbound {
+func withFiles(in conversation.Inbound, files ...media.Attachment) conversation.Inbound {
 	in.Attachments = files
 	return in
 }
@@ -73,11 +73,11 @@ func (h *harness) asked() string {
 func TestTextFilesAreReadIntoTheirMessage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) {
-		p.Files = shelf{"notes": "buy milk\n", "binary": "\x00\x01\x02", "huge": strings.Repeat("x", 2<<20+1), "empty": ""}
+		p.Files = channelFiles{"notes": "buy milk\n", "binary": "\x00\x01\x02", "huge": strings.Repeat("x", 2<<20+1), "empty": ""}
 		p.FileLimits = files.DefaultLimits()
 		p.FileLimits.MaxFile = 2 << 20
 	})
-	h.accept(filed(h.inbound(room, "see these"),
+	h.accept(withFiles(h.inbound(room, "see these"),
 		media.Attachment{Name: "notes.txt", MediaType: "text/plain; charset=utf-8", Size: 9, Ref: "notes"},
 		media.Attachment{Name: "tool.bin", MediaType: "application/octet-stream", Size: 3, Ref: "binary"},
 		media.Attachment{Name: "log.txt", MediaType: "text/plain", Size: 2 << 30, Ref: "huge"},
@@ -109,12 +109,12 @@ func TestTextFilesAreReadIntoTheirMessage(t *testing.T) {
 	}
 }
 
-func TestImagesGoToAModelThatSees(t *testing.T) {
+func TestImagesAreSentOnlyToAModelWithVision(t *testing.T) {
 	t.Parallel()
 	picture := media.Attachment{Name: "cat.png", MediaType: "image/png", Size: int64(len(png)), Ref: "cat"}
 	for _, sees := range []bool{true, false} {
-		h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png, "fake": "<html>"}, sees })
-		h.accept(filed(h.inbound(room, "what is this?"), picture,
+		h := newHarness(t, func(p *Deps) { p.Files, p.Vision = channelFiles{"cat": png, "fake": "<html>"}, sees })
+		h.accept(withFiles(h.inbound(room, "what is this?"), picture,
 			media.Attachment{Name: "fake.png", MediaType: "image/png", Ref: "fake"}))
 		h.reply(room)
 		h.ask(room, "and what colour has it?")
@@ -130,13 +130,13 @@ func TestImagesGoToAModelThatSees(t *testing.T) {
 	}
 }
 
-// All pictures of the window are shown, up to a number. One more, and only the newest half
-// goes on to be shown: so calls go on to repeat each other.
-func TestManyPicturesAreNamedAtOnce(t *testing.T) {
+// All pictures of the window are shown, up to a limit. With one more, only the newest half is still
+// shown, so that the next calls begin like this one.
+func TestPicturesBeyondTheLimitAreNamedInsteadOfShown(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = shelf{"cat": png}, true, 40_000 })
+	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = channelFiles{"cat": png}, true, 40_000 })
 	for n := range window.MaxPictures + 3 {
-		h.accept(filed(h.inbound(room, "look"), media.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}))
+		h.accept(withFiles(h.inbound(room, "look"), media.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}))
 		h.reply(room)
 		named := 0
 		if n >= window.MaxPictures {
@@ -154,8 +154,8 @@ func TestManyPicturesAreNamedAtOnce(t *testing.T) {
 func TestStopEndsTheWaitForAFile(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
-	h := newHarness(t, func(p *Deps) { p.Files = slowShelf(begun) })
-	h.accept(filed(h.inbound(room, "read this"), media.Attachment{Name: "a.txt", Ref: "a"}))
+	h := newHarness(t, func(p *Deps) { p.Files = hangingFiles(begun) })
+	h.accept(withFiles(h.inbound(room, "read this"), media.Attachment{Name: "a.txt", Ref: "a"}))
 	waittest.Receive(t, begun, "the file is asked for")
 	h.say(room, "/stop")
 	if got := h.reply(room); !strings.Contains(got, "Stopped") {
@@ -163,10 +163,10 @@ func TestStopEndsTheWaitForAFile(t *testing.T) {
 	}
 }
 
-// slowShelf never returns a file.
-type slowShelf chan struct{}
+// hangingFiles is a channel that never returns a file.
+type hangingFiles chan struct{}
 
-func (s slowShelf) Fetch(ctx context.Context, _ string, _ media.Attachment) (io.ReadCloser, error) {
+func (s hangingFiles) Fetch(ctx context.Context, _ string, _ media.Attachment) (io.ReadCloser, error) {
 	close(s)
 	<-ctx.Done()
 	return nil, errors.New("it took too long")
@@ -236,15 +236,14 @@ func TestHistoryOffersButtons(t *testing.T) {
 	}
 }
 
-// A question with files can be retried after a /stop, when the platform may have
-// deleted the files.
+// /retry after a /stop has the question's files, even if the platform has deleted them since.
 func TestStopKeepsTheFilesOfTheQuestion(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png, "notes": "buy milk"}, true })
+	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = channelFiles{"cat": png, "notes": "buy milk"}, true })
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Text: "once upon a time", Silence: true, NoFinish: true}
 	})
-	h.accept(filed(h.inbound(room, "what are these?"),
+	h.accept(withFiles(h.inbound(room, "what are these?"),
 		media.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"},
 		media.Attachment{Name: "notes.txt", MediaType: "text/plain", Ref: "notes"}))
 	until(t, "the first words", func() bool { return strings.HasPrefix(h.preview(room), "once upon") })
@@ -281,14 +280,14 @@ func TestRetryAnswersTheEditedText(t *testing.T) {
 func TestAllPicturesAreKeptAndTheNewestShown(t *testing.T) {
 	t.Parallel()
 	read := make(chan struct{}, 1000)
-	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = countingShelf(read), true, 500_000 })
+	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = countedFiles(read), true, 500_000 })
 	var batch []conversation.Inbound
 	for range 40 {
 		var list []media.Attachment
 		for range 10 {
 			list = append(list, media.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"})
 		}
-		batch = append(batch, filed(h.inbound(room, "look"), list...))
+		batch = append(batch, withFiles(h.inbound(room, "look"), list...))
 	}
 	h.accept(batch...)
 	h.reply(room)
@@ -310,51 +309,51 @@ func TestAllPicturesAreKeptAndTheNewestShown(t *testing.T) {
 	}
 }
 
-// countingShelf counts the files that are read.
-type countingShelf chan struct{}
+// countedFiles is a channel that counts the files that are read.
+type countedFiles chan struct{}
 
-func (s countingShelf) Fetch(context.Context, string, media.Attachment) (io.ReadCloser, error) {
+func (s countedFiles) Fetch(context.Context, string, media.Attachment) (io.ReadCloser, error) {
 	s <- struct{}{}
 	return io.NopCloser(strings.NewReader(png)), nil
 }
 
-// failingShelf fails as many times as it holds tokens, then has every file.
-type failingShelf struct {
-	shelf
+// failingFiles is a channel that fails as many times as fail has said, then has every file.
+type failingFiles struct {
+	channelFiles
 	failures chan struct{}
 }
 
-func (s failingShelf) Fetch(ctx context.Context, channel string, file media.Attachment) (io.ReadCloser, error) {
+func (s failingFiles) Fetch(ctx context.Context, channel string, file media.Attachment) (io.ReadCloser, error) {
 	select {
 	case <-s.failures:
 		return nil, errors.New("the connection failed")
 	default:
-		return s.shelf.Fetch(ctx, channel, file)
+		return s.channelFiles.Fetch(ctx, channel, file)
 	}
 }
 
-func (s failingShelf) fail(times int) {
+func (s failingFiles) fail(times int) {
 	for range times {
 		s.failures <- struct{}{}
 	}
 }
 
-// A connection that fails once is tried again at once; one that goes on failing is
-// told, and a later run has the file.
+// A download that fails once is repeated at once. If it fails again, user and model are told, and a
+// later run has the file.
 func TestAFileThatCouldNotBeFetchedIsFetchedLater(t *testing.T) {
 	t.Parallel()
-	flaky := failingShelf{shelf{"notes": "buy milk"}, make(chan struct{}, 100)}
+	flaky := failingFiles{channelFiles{"notes": "buy milk"}, make(chan struct{}, 100)}
 	h := newHarness(t, func(p *Deps) { p.Files = flaky })
 	notes := media.Attachment{Name: "notes.txt", MediaType: "text/plain", Ref: "notes"}
 
 	flaky.fail(1)
-	h.accept(filed(h.inbound(room, "see this"), notes))
+	h.accept(withFiles(h.inbound(room, "see this"), notes))
 	if h.reply(room); !strings.Contains(h.asked(), "buy milk") {
 		t.Fatalf("after one failure:\n%s", h.asked())
 	}
 
 	flaky.fail(len(fetchWaits) + 1)
-	h.accept(filed(h.inbound(desk, "see this"), notes))
+	h.accept(withFiles(h.inbound(desk, "see this"), notes))
 	if reply := h.reply(desk); !strings.Contains(reply, "📎 `notes.txt`: the connection failed") {
 		t.Errorf("the user reads %q", reply)
 	}
@@ -374,13 +373,12 @@ func TestAFileThatCouldNotBeFetchedIsFetchedLater(t *testing.T) {
 	}
 }
 
-// Of a long text the model is shown the beginning, and search finds what stands
-// further below.
+// The model is shown the beginning of a long text, and search finds the rest.
 func TestALongTextIsShownCut(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("a line of a long report\n", 4000) + "the treasure is under the oak\n"
-	h := newHarness(t, func(p *Deps) { p.Files, p.Budget = shelf{"report": text}, 30_000 })
-	h.accept(filed(h.inbound(room, "read this"), media.Attachment{Name: "report.txt", MediaType: "text/plain", Ref: "report"}))
+	h := newHarness(t, func(p *Deps) { p.Files, p.Budget = channelFiles{"report": text}, 30_000 })
+	h.accept(withFiles(h.inbound(room, "read this"), media.Attachment{Name: "report.txt", MediaType: "text/plain", Ref: "report"}))
 	h.reply(room)
 	if strings.Contains(h.asked(), "treasure") || !strings.Contains(h.asked(), "[… cut: this is the beginning of file report.txt; read_file shows the rest …]\n[end of file report.txt]") {
 		t.Errorf("the model was sent %d bytes", len(h.asked()))
@@ -397,7 +395,7 @@ func TestRunsWithPicturesShareTheMemory(t *testing.T) {
 	const runs, most = 14, maxImageMemory / (4 * picture.MaxBytes)
 	reached := make(chan string, runs+1)
 	release, answer := waittest.Gate(t)
-	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": noise(1100, 1100)}, true })
+	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = channelFiles{"cat": noise(1100, 1100)}, true })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if strings.Contains(c.LastUser(), "picture") {
 			reached <- c.LastUser()
@@ -408,7 +406,7 @@ func TestRunsWithPicturesShareTheMemory(t *testing.T) {
 	cat := media.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}
 	keyOf := func(i int) conversation.Key { return conversation.Key(fmt.Sprintf("cli:viewer-%d", i)) }
 	for i := range runs {
-		h.accept(filed(h.inbound(keyOf(i), "pictures"), cat, cat, cat, cat))
+		h.accept(withFiles(h.inbound(keyOf(i), "pictures"), cat, cat, cat, cat))
 	}
 	for range most {
 		waittest.Receive(t, reached, "the model is shown pictures")
@@ -429,14 +427,14 @@ func TestRunsWithPicturesShareTheMemory(t *testing.T) {
 	}
 }
 
-// A file that can't be read is kept and told, whatever its sender says it is.
+// A file that can't be read is kept and reported, whatever its sender declares it to be.
 func TestHostileFilesAreRefusedInWords(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) {
 		p.Vision = true
-		p.Files = shelf{"broken": png[:len(png)-12], "page": "<html>hello</html>", "picture": png, "pdf": "%PDF-1.4 broken", "heic": "\x00\x00\x00\x18ftypheic"}
+		p.Files = channelFiles{"broken": png[:len(png)-12], "page": "<html>hello</html>", "picture": png, "pdf": "%PDF-1.4 broken", "heic": "\x00\x00\x00\x18ftypheic"}
 	})
-	h.accept(filed(h.inbound(room, "see these"),
+	h.accept(withFiles(h.inbound(room, "see these"),
 		media.Attachment{Name: "broken.png", MediaType: "image/png", Ref: "broken"},
 		media.Attachment{Name: "page.jpg", MediaType: "image/jpeg", Ref: "page"},
 		media.Attachment{Name: "picture.txt", MediaType: "text/plain", Ref: "picture"},
@@ -464,15 +462,15 @@ func TestHostileFilesAreRefusedInWords(t *testing.T) {
 	}
 }
 
-// A file that is named as a picture, or sent as one, and is none is refused in the same words,
-// whatever media type its channel names. It is kept, so that read_file shows what it is.
+// A file with the name or media type of a picture that is none is refused in the same words in every
+// channel. It is kept, so that read_file can show it.
 func TestFalsePicturesAreRefusedInWords(t *testing.T) {
 	t.Parallel()
 	for _, declared := range []string{"image/png", "text/plain", "application/octet-stream", ""} { // Discord and Telegram; web and API; programs
 		h := newHarness(t, func(p *Deps) {
-			p.Vision, p.Files = true, shelf{"text": "buy milk", "bytes": "\x00\x01\x02\x03"}
+			p.Vision, p.Files = true, channelFiles{"text": "buy milk", "bytes": "\x00\x01\x02\x03"}
 		})
-		h.accept(filed(h.inbound(room, "see these"),
+		h.accept(withFiles(h.inbound(room, "see these"),
 			media.Attachment{Name: "notes.PNG", MediaType: declared, Ref: "text"}, media.Attachment{Name: "noise.jpg", MediaType: declared, Ref: "bytes"}))
 		reply := h.reply(room)
 		for _, want := range []string{"📎 `notes.PNG`: it is named or sent as a picture, but it is a text", "📎 `noise.jpg`: it is named or sent as a picture, but it is none"} {

@@ -33,11 +33,11 @@ type harness struct {
 	said          int
 	brought       []string                    // names of the pictures of the replies
 	shown         map[conversation.Key]string // the latest preview
-	thought       map[conversation.Key]string // the latest that was thought
-	shownThoughts []string                    // all that was thought, in order
+	thought       map[conversation.Key]string // the latest preview of the reasoning
+	shownThoughts []string                    // all previews of the reasoning, in order
 	titled        []string                    // sessions with the titles that their conversations got
 	alive         map[conversation.Key]int    // runs under way
-	called        []ToolCall                  // as they came on
+	called        []ToolCall                  // in the order of Called
 	runs          []conversation.Run          // as they were committed
 
 	endedBefore []conversation.Key // whose runs were over before they were stored
@@ -225,8 +225,7 @@ func (h *harness) history(key conversation.Key) []string {
 	return list
 }
 
-// until waits until something has happened, and ends the test after a minute and a half,
-// which is far from what anything takes.
+// until waits until a condition holds, and fails the test after waittest.Patience.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(waittest.Patience); !is(); time.Sleep(10 * time.Millisecond) {

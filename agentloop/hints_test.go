@@ -14,8 +14,8 @@ import (
 	"parley/tools"
 )
 
-// library returns a harness whose model has recall.
-func library(t *testing.T, change func(*Deps)) *harness {
+// newRecallHarness returns a harness whose model has the tools recall and session_state.
+func newRecallHarness(t *testing.T, change func(*Deps)) *harness {
 	return newHarness(t, func(p *Deps) {
 		var err error
 		p.Tools, err = tools.NewRegistry(tools.SessionState(), tools.Tool{
@@ -31,17 +31,17 @@ func library(t *testing.T, change func(*Deps)) *harness {
 	})
 }
 
-// earlier makes an earlier conversation of the room, which a message may point at.
-func (h *harness) earlier() {
+// addEarlierConversation adds an earlier conversation to the room, which a message may refer to.
+func (h *harness) addEarlierConversation() {
 	h.t.Helper()
 	h.ask(room, "good morning")
 	h.ask(room, "/new")
 }
 
-func TestMessagesThatPointBackRemindTheModelOfRecall(t *testing.T) {
+func TestMessagesAboutThePastRemindTheModelOfRecall(t *testing.T) {
 	t.Parallel()
-	h := library(t, func(p *Deps) { p.HintPhrases = []string{"The  Usual"} })
-	h.earlier()
+	h := newRecallHarness(t, func(p *Deps) { p.HintPhrases = []string{"The  Usual"} })
+	h.addEarlierConversation()
 	for text, hinted := range map[string]bool{
 		"As we discussed, use the blue one":       true,
 		"It’s like you said":                      true,
@@ -82,17 +82,17 @@ func TestMessagesThatPointBackRemindTheModelOfRecall(t *testing.T) {
 	}
 }
 
-// A hint is never taken for the user's words: neither people nor later windows see it.
-// The archive has it with its run.
+// A hint is never taken for the user's words: neither people nor later windows see it. The archive
+// has it after its question.
 func TestHintsAreNoPartOfTheConversation(t *testing.T) {
 	t.Parallel()
-	h := library(t, nil)
-	h.earlier()
+	h := newRecallHarness(t, nil)
+	h.addEarlierConversation()
 	h.ask(room, "hello")
 	h.ask(room, "as we discussed")
 	h.ask(room, "thank you")
 	if strings.Contains(h.told(), "may point at") {
-		t.Error("the hint outlives its run")
+		t.Error("the hint is sent in a later run")
 	}
 	for _, command := range []string{"/history", "/search may point at", "/state", "/title"} {
 		if got := h.ask(room, command); strings.Contains(got, "may point at something") {
@@ -141,10 +141,10 @@ func (h *harness) archive() []string {
 }
 
 // After an outage, /retry and /undo find the questions, though each has a hint.
-func TestHintsDoNotPartWhatIsAnsweredTogether(t *testing.T) {
+func TestHintsDoNotSeparateQuestionsThatAreAnsweredTogether(t *testing.T) {
 	t.Parallel()
-	h := library(t, nil)
-	h.earlier()
+	h := newRecallHarness(t, nil)
+	h.addEarlierConversation()
 	down := llmtest.Answer{Status: http.StatusInternalServerError}
 	h.server.Script(llmtest.Answer{Text: "hi"}, down, down, down, down, llmtest.Answer{Text: "blue"}, llmtest.Answer{Text: "green"})
 	h.ask(room, "hello")
@@ -174,12 +174,12 @@ func TestHintsDoNotPartWhatIsAnsweredTogether(t *testing.T) {
 	}
 }
 
-// A restart does not change what the model is sent.
+// A restart does not change what the model is sent after a hint.
 func TestWindowAfterAHintIsTheSameAfterARestart(t *testing.T) {
 	t.Parallel()
 	sent := func(restart bool) []string {
-		h := library(t, nil)
-		h.earlier()
+		h := newRecallHarness(t, nil)
+		h.addEarlierConversation()
 		for _, text := range []string{"hello", "as we discussed", "thank you", "and as i said"} {
 			if restart {
 				h.end()
@@ -207,7 +207,7 @@ func TestWindowAfterAHintIsTheSameAfterARestart(t *testing.T) {
 // The prompt names the tools for recall and state only if the model has them.
 func TestPromptNamesOnlyToolsThatTheModelHas(t *testing.T) {
 	t.Parallel()
-	h := library(t, nil)
+	h := newRecallHarness(t, nil)
 	h.ask(room, "hello")
 	if got := h.told(); !strings.Contains(got, tools.RecallName) || !strings.Contains(got, "session_state") {
 		t.Errorf("with the tools: %q", got)
@@ -219,10 +219,10 @@ func TestPromptNamesOnlyToolsThatTheModelHas(t *testing.T) {
 	}
 }
 
-// Nothing can be looked up where the model is shown all that was ever said.
+// The model is not told to look things up when it is shown all messages of the session.
 func TestHintNeedsSomethingThatIsNotShown(t *testing.T) {
 	t.Parallel()
-	h := library(t, nil)
+	h := newRecallHarness(t, nil)
 	hinted := func(text string) bool {
 		h.t.Helper()
 		h.ask(room, text)

@@ -50,7 +50,7 @@ func TestHistoryPagesAreShortAndMissNothing(t *testing.T) {
 	}
 }
 
-func TestHistoryOfOneHugeExchangeIsOnePage(t *testing.T) {
+func TestHistoryOfOneHugeTurnIsOnePage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget = 20_000 })
 	h.ask(room, "before")

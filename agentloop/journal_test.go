@@ -22,9 +22,9 @@ import (
 	"parley/tools"
 )
 
-// process is a gateway of which a test takes a copy of the database at some point: what a
-// kill at that instant leaves.
-type process struct {
+// toolProcess runs a router whose tools are called, and copies its database at some point, as a kill
+// at that instant would leave it.
+type toolProcess struct {
 	*harness
 	copied string // path of the copy, "" as long as there is none
 
@@ -32,12 +32,12 @@ type process struct {
 	calls map[string]int // how often each tool was called, by its name and arguments
 }
 
-// newProcess starts a gateway with a tool that may be called twice, read, and one that must
-// not, charge. The model asks for two rounds of calls and then answers. At each point,
-// such as "model 2" or "charge 5", at is called.
-func newProcess(t *testing.T, store *conversation.Store, at func(p *process, point string)) *process {
+// newToolProcess starts a router with the tool read, which may be repeated, and the tool charge, which
+// must not. The model requests two rounds of calls and then answers. at is called at each point, such
+// as "model 2" or "charge 1".
+func newToolProcess(t *testing.T, store *conversation.Store, at func(p *toolProcess, point string)) *toolProcess {
 	t.Helper()
-	p := &process{calls: map[string]int{}}
+	p := &toolProcess{calls: map[string]int{}}
 	tool := func(name string, repeatable bool) tools.Tool {
 		return tools.Tool{Name: name, Repeatable: repeatable, Parameters: json.RawMessage(`{"type":"object"}`),
 			Call: tools.Text(func(_ context.Context, arguments json.RawMessage) (string, error) {
@@ -81,8 +81,8 @@ func newProcess(t *testing.T, store *conversation.Store, at func(p *process, poi
 }
 
 // copyAt returns a function that copies the database the first time that a point is reached.
-func copyAt(t *testing.T, wanted string) func(*process, string) {
-	return func(p *process, point string) {
+func copyAt(t *testing.T, wanted string) func(*toolProcess, string) {
+	return func(p *toolProcess, point string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if point != wanted || p.copied != "" {
@@ -102,14 +102,14 @@ func (h *harness) waits() bool {
 	return len(list) > 0
 }
 
-func nowhere(*process, string) {}
+func nothing(*toolProcess, string) {}
 
-// killedAt runs a question up to a point and returns the database that a kill there leaves,
-// with the tool calls that were begun until then.
-func killedAt(t *testing.T, point string) (store *conversation.Store, calls map[string]int) {
+// storeOfAKillAt answers a question and returns the database that a kill at a point would have left, and
+// how often each tool had been called until then.
+func storeOfAKillAt(t *testing.T, point string) (store *conversation.Store, calls map[string]int) {
 	t.Helper()
 	copyDatabase := copyAt(t, point)
-	p := newProcess(t, storetest.New(t), func(p *process, at string) {
+	p := newToolProcess(t, storetest.New(t), func(p *toolProcess, at string) {
 		copyDatabase(p, at)
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -125,8 +125,8 @@ func killedAt(t *testing.T, point string) (store *conversation.Store, calls map[
 	return storetest.Open(t, p.copied), calls
 }
 
-// Wherever the process dies, the next one pays no finished model call again, calls no tool
-// twice that must not be, and answers.
+// Wherever the process dies, the next one repeats no finished model call, repeats no tool call that
+// must not be repeated, and answers.
 func TestRunGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -145,8 +145,8 @@ func TestRunGoesOnAfterAKill(t *testing.T) {
 	} {
 		t.Run(tt.point, func(t *testing.T) {
 			t.Parallel()
-			store, before := killedAt(t, tt.point)
-			p := newProcess(t, store, nowhere)
+			store, before := storeOfAKillAt(t, tt.point)
+			p := newToolProcess(t, store, nothing)
 			if got := p.reply(room); got != "Both are paid." {
 				t.Fatalf("the reply: %q", got)
 			}
@@ -204,12 +204,12 @@ func TestRunGoesOnAfterAKill(t *testing.T) {
 	}
 }
 
-// Whoever follows a run that goes on after a crash sees at once what the model thought before, and what was called.
+// A run that is resumed after a crash shows the reasoning and the tool calls from before.
 func TestRunThatGoesOnShowsWhatItHasDone(t *testing.T) {
 	t.Parallel()
-	store, _ := killedAt(t, "charge 2")
+	store, _ := storeOfAKillAt(t, "charge 2")
 	var thoughts, called []string
-	p := newProcess(t, store, func(p *process, point string) {
+	p := newToolProcess(t, store, func(p *toolProcess, point string) {
 		if point != "model 3" {
 			return
 		}
@@ -231,7 +231,7 @@ func TestRunThatGoesOnShowsWhatItHasDone(t *testing.T) {
 }
 
 // thoughts returns what the model thought before its messages, as it is stored.
-func (p *process) thoughts() (list []string) {
+func (p *toolProcess) thoughts() (list []string) {
 	p.t.Helper()
 	c, err := p.store.Active(p.t.Context(), room)
 	if err != nil {
@@ -253,11 +253,11 @@ func (p *process) thoughts() (list []string) {
 // no call is made again for it.
 func TestEditedMessageKeepsItsResults(t *testing.T) {
 	t.Parallel()
-	store, _ := killedAt(t, "read 1")
+	store, _ := storeOfAKillAt(t, "read 1")
 	if _, err := store.Edit(t.Context(), conversation.Account{Channel: "cli"}, "1", "pay none", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	p := newProcess(t, store, nowhere)
+	p := newToolProcess(t, store, nothing)
 	p.reply(room)
 	if p.calls["read 1"]+p.calls["charge 1"] > 0 {
 		t.Errorf("calls were made again: %v", p.calls)
@@ -272,11 +272,11 @@ func TestEditedMessageKeepsItsResults(t *testing.T) {
 // the results of the tools that were called for it.
 func TestWithdrawnMessageKeepsItsResults(t *testing.T) {
 	t.Parallel()
-	store, _ := killedAt(t, "model 2")
+	store, _ := storeOfAKillAt(t, "model 2")
 	if _, err := store.Withdraw(t.Context(), conversation.Account{Channel: "cli"}, "1"); err != nil {
 		t.Fatal(err)
 	}
-	p := newProcess(t, store, nowhere)
+	p := newToolProcess(t, store, nothing)
 	p.said = 1 // the message from before
 	p.server.Reply(func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Hello."} })
 	if got := p.ask(room, "hi"); got != "Hello." {
@@ -294,12 +294,12 @@ func TestWithdrawnMessageKeepsItsResults(t *testing.T) {
 // A /stop that was sent while the gateway was down ends the run and keeps its results.
 func TestStopKeepsTheResultsOfAnUnfinishedRun(t *testing.T) {
 	t.Parallel()
-	store, _ := killedAt(t, "model 2")
+	store, _ := storeOfAKillAt(t, "model 2")
 	stop := conversation.Inbound{Key: room, SourceID: "2", Address: "2", Text: "/stop"}
 	if _, err := store.Accept(t.Context(), nil, stop); err != nil {
 		t.Fatal(err)
 	}
-	p := newProcess(t, store, nowhere)
+	p := newToolProcess(t, store, nothing)
 	if got := p.reply(room); got != stopped {
 		t.Errorf("the reply: %q", got)
 	}
@@ -309,15 +309,15 @@ func TestStopKeepsTheResultsOfAnUnfinishedRun(t *testing.T) {
 	}
 }
 
-// Messages that came after a run had begun are not taken into it when it goes on.
+// A resumed run does not take messages that arrived after it had begun.
 func TestLaterMessagesWaitForARunThatGoesOn(t *testing.T) {
 	t.Parallel()
-	store, _ := killedAt(t, "model 3")
+	store, _ := storeOfAKillAt(t, "model 3")
 	more := conversation.Inbound{Key: room, SourceID: "2", Address: "2", Text: "and the third"}
 	if _, err := store.Accept(t.Context(), nil, more); err != nil {
 		t.Fatal(err)
 	}
-	p := newProcess(t, store, nowhere)
+	p := newToolProcess(t, store, nothing)
 	p.reply(room)
 	if got := p.archive(); len(got) < 8 || got[7] != "assistant: Both are paid." || slices.Contains(got[:8], "user: and the third") {
 		t.Errorf("the conversation: %q", got)
@@ -325,22 +325,22 @@ func TestLaterMessagesWaitForARunThatGoesOn(t *testing.T) {
 	p.reply(room)
 }
 
-// A run in which one process after the other dies, in the same step, is ended in words.
-func TestRunIsGivenUpAfterThreeDeaths(t *testing.T) {
+// A run is ended with an explanation when three processes have died in the same step of it.
+func TestRunIsGivenUpAfterThreeCrashes(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"read 1", "model 2"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			store, _ := killedAt(t, point)
+			store, _ := storeOfAKillAt(t, point)
 			for range maxDeaths - 1 {
-				p := newProcess(t, store, copyAt(t, point))
+				p := newToolProcess(t, store, copyAt(t, point))
 				if got := p.reply(room); got != "Both are paid." {
 					t.Fatalf("the reply: %q", got)
 				}
 				p.end()
 				store = storetest.Open(t, p.copied)
 			}
-			p := newProcess(t, store, nowhere)
+			p := newToolProcess(t, store, nothing)
 			if got := p.reply(room); !strings.HasPrefix(got, "The gateway stopped 3 times in a row while it worked on this") {
 				t.Errorf("the reply: %q", got)
 			}
@@ -355,14 +355,14 @@ func TestRunIsGivenUpAfterThreeDeaths(t *testing.T) {
 	}
 }
 
-// A gateway that is stopped in good order, again and again, gives no run up.
-func TestOrderlyStopsAreNoDeaths(t *testing.T) {
+// Orderly stops do not count as crashes, however many there are.
+func TestRunIsNotGivenUpAfterOrderlyStops(t *testing.T) {
 	t.Parallel()
 	store := storetest.New(t)
 	for range maxDeaths + 1 {
 		reached := make(chan struct{})
 		once := sync.OnceFunc(func() { close(reached) })
-		p := newProcess(t, store, func(_ *process, point string) {
+		p := newToolProcess(t, store, func(_ *toolProcess, point string) {
 			if point == "model 2" {
 				once()
 			}
@@ -381,7 +381,7 @@ func TestOrderlyStopsAreNoDeaths(t *testing.T) {
 		waittest.Receive(t, reached, "the model is asked again")
 		p.end()
 	}
-	p := newProcess(t, store, nowhere)
+	p := newToolProcess(t, store, nothing)
 	p.server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Paid."} })
 	if got := p.reply(room); got != "Paid." {
 		t.Errorf("the reply: %q", got)

@@ -26,34 +26,34 @@ import (
 	"parley/tools"
 )
 
-// life is a session with random events: questions alone and together, tools, images,
-// hints, outages, /stop, /retry, /undo, edits, summaries, internal messages of programs,
-// and months of rest. The test calls the functions of its loop.
-type life struct {
+// randomSession has random events: one or several questions at once, tools, images, hints, outages,
+// /stop, /retry, /undo, edits, summaries, internal messages of programs, and months without messages.
+// The test calls the functions of its loop.
+type randomSession struct {
 	*harness
 	loop  *loop
-	rand  *dice
+	rand  *lockedRand
 	pass  func(time.Duration)
 	asked int
-	gone  map[string]bool // marks of what no window may have any more
+	gone  map[string]bool // marks of messages that no window may contain any more
 }
 
-// dice is a random source that several goroutines share.
-type dice struct {
+// lockedRand is a random source that several goroutines share.
+type lockedRand struct {
 	mu   sync.Mutex
 	rand *rand.Rand
 }
 
-func (d *dice) IntN(n int) int {
+func (d *lockedRand) IntN(n int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.rand.IntN(n)
 }
 
-func newLife(t *testing.T, seed uint64) *life {
-	h, pass := agingHarness(t)
+func newRandomSession(t *testing.T, seed uint64) *randomSession {
+	h, pass := newAgingHarness(t)
 	h.end() // or its router, when it starts late, would answer messages, too
-	r := &dice{rand: rand.New(rand.NewPCG(seed, 3))}
+	r := &lockedRand{rand: rand.New(rand.NewPCG(seed, 3))}
 	registry, err := tools.NewRegistry(tools.SessionState(), tools.Tool{
 		Name: tools.RecallName, Parameters: json.RawMessage(`{"type":"object"}`),
 		Call: tools.Text(func(context.Context, json.RawMessage) (string, error) {
@@ -64,7 +64,7 @@ func newLife(t *testing.T, seed uint64) *life {
 		t.Fatal(err)
 	}
 	parts := h.deps
-	parts.Tools, parts.Vision, parts.Files = registry, true, shelf{"cat": png}
+	parts.Tools, parts.Vision, parts.Files = registry, true, channelFiles{"cat": png}
 	parts.Budget, parts.StateBudget, parts.KeepRecent = 1000+r.IntN(3000), 200, 4
 	if seed%3 == 2 { // as many pictures as a call may have, and more
 		parts.Budget += 30_000
@@ -81,7 +81,7 @@ func newLife(t *testing.T, seed uint64) *life {
 		}
 		return llmtest.Answer{Text: strings.Repeat("answer ", 1<<r.IntN(8))}
 	})
-	f := &life{harness: h, loop: newLoop(NewRouter(parts), room), rand: r, pass: pass, gone: map[string]bool{}}
+	f := &randomSession{harness: h, loop: newLoop(NewRouter(parts), room), rand: r, pass: pass, gone: map[string]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var workers sync.WaitGroup
 	f.loop.router.background.start(ctx, &workers)
@@ -89,18 +89,18 @@ func newLife(t *testing.T, seed uint64) *life {
 	return f
 }
 
-var markForm = regexp.MustCompile(`mark\d+\.`)
+var markPattern = regexp.MustCompile(`mark\d+\.`)
 
 // question returns a text with a mark that no other message has.
-func (f *life) question() string {
+func (f *randomSession) question() string {
 	f.asked++
 	opening := []string{"", "as we discussed, ", "", "do you remember? "}[f.rand.IntN(4)]
 	return fmt.Sprintf("%smark%d. %s", opening, f.asked, strings.Repeat("word ", 1<<f.rand.IntN(9)))
 }
 
-// hears accepts messages and answers all that waits. Before every step it checks that
-// the loop's cache gives the same windows as the store, and that these are valid.
-func (f *life) hears(batch ...conversation.Inbound) {
+// hears accepts messages and answers all that wait. Before every run it checks that the loop's cache
+// gives the same window as the store, and that this is valid.
+func (f *randomSession) hears(batch ...conversation.Inbound) {
 	f.t.Helper()
 	stored, err := f.store.Accept(f.t.Context(), nil, batch...)
 	if err != nil {
@@ -120,7 +120,7 @@ func (f *life) hears(batch ...conversation.Inbound) {
 	}
 }
 
-func (f *life) says(texts ...string) {
+func (f *randomSession) says(texts ...string) {
 	f.t.Helper()
 	var batch []conversation.Inbound
 	for _, text := range texts {
@@ -129,7 +129,7 @@ func (f *life) says(texts ...string) {
 	f.hears(batch...)
 }
 
-func (f *life) check(known conversation.Snapshot) {
+func (f *randomSession) check(known conversation.Snapshot) {
 	f.t.Helper()
 	ctx := f.t.Context()
 	stored, err := f.store.Begin(ctx, room, f.loop.deps.Budget)
@@ -171,7 +171,7 @@ func (f *life) check(known conversation.Snapshot) {
 	}
 }
 
-func (f *life) checkWindow(list []llm.Message, users []conversation.Message, budget int) {
+func (f *randomSession) checkWindow(list []llm.Message, users []conversation.Message, budget int) {
 	f.t.Helper()
 	if err := windowtest.Check(list); err != nil {
 		f.t.Fatalf("question %d: %v", f.asked, err)
@@ -186,7 +186,7 @@ func (f *life) checkWindow(list []llm.Message, users []conversation.Message, bud
 		}
 	}
 	for _, m := range list {
-		for _, mark := range markForm.FindAllString(m.Text(), -1) {
+		for _, mark := range markPattern.FindAllString(m.Text(), -1) {
 			if f.gone[mark] {
 				f.t.Fatalf("question %d: the model is still shown %s %.60q", f.asked, m.Role, m.Content)
 			}
@@ -197,17 +197,17 @@ func (f *life) checkWindow(list []llm.Message, users []conversation.Message, bud
 	}
 }
 
-// forget has later windows checked for the marks of messages that are gone.
-func (f *life) forget(messages []conversation.Message) {
+// forget makes check fail for later windows that contain these messages.
+func (f *randomSession) forget(messages []conversation.Message) {
 	for _, m := range messages {
-		for _, mark := range markForm.FindAllString(m.Content, -1) {
+		for _, mark := range markPattern.FindAllString(m.Content, -1) {
 			f.gone[mark] = true
 		}
 	}
 }
 
 // stored returns the session as the store holds it.
-func (f *life) stored() conversation.Snapshot {
+func (f *randomSession) stored() conversation.Snapshot {
 	f.t.Helper()
 	c, err := f.store.Active(f.t.Context(), room)
 	if err != nil {
@@ -220,8 +220,8 @@ func (f *life) stored() conversation.Snapshot {
 	return conversation.Snapshot{Conversation: c, History: page.Messages}
 }
 
-// goesOn makes one random event happen.
-func (f *life) goesOn() {
+// doSomething causes one random event.
+func (f *randomSession) doSomething() {
 	f.t.Helper()
 	switch f.rand.IntN(15) {
 	default:
@@ -230,7 +230,7 @@ func (f *life) goesOn() {
 		f.says(f.question(), f.question(), f.question())
 	case 1:
 		pictures := slices.Repeat([]media.Attachment{{Name: "cat.png", MediaType: "image/png", Ref: "cat"}}, 1+f.rand.IntN(12))
-		f.hears(filed(f.inbound(room, f.question()), pictures...))
+		f.hears(withFiles(f.inbound(room, f.question()), pictures...))
 	case 2:
 		down := llmtest.Answer{Status: http.StatusInternalServerError}
 		f.server.Script(down, down)
@@ -262,10 +262,10 @@ func (f *life) goesOn() {
 	}
 }
 
-// replaces says the newest message anew, where its turn has no other.
-func (f *life) replaces() {
+// replaces edits the newest user message, which replaces its turn if that has no other user message.
+func (f *randomSession) replaces() {
 	last := window.LastTurn(f.stored().History)
-	in := f.instead(f.question())
+	in := f.editNewest(f.question())
 	if users := window.UserMessages(last); len(users) == 1 && users[0].Seq == in.Replaces.Seq && in.Replaces.Seq == last[0].Seq {
 		f.forget(last)
 	}
@@ -273,7 +273,7 @@ func (f *life) replaces() {
 }
 
 // edits changes a message that was answered. The next question tells the model.
-func (f *life) edits() {
+func (f *randomSession) edits() {
 	history := f.stored().History
 	i := slices.IndexFunc(history, func(m conversation.Message) bool { return m.Role == conversation.RoleUser && m.SourceID != "" })
 	if i < 0 {
@@ -286,7 +286,7 @@ func (f *life) edits() {
 }
 
 // sumsUp stores a summary of the oldest turns.
-func (f *life) sumsUp() {
+func (f *randomSession) sumsUp() {
 	stored := f.stored()
 	last := window.LastTurn(stored.History)
 	if len(last) == 0 {
@@ -306,7 +306,7 @@ func (f *life) sumsUp() {
 }
 
 // notes stores internal messages of every role, as a program does.
-func (f *life) notes() {
+func (f *randomSession) notes() {
 	ctx := f.t.Context()
 	if _, err := f.store.Accept(ctx, nil, f.inbound(room, "?")); err != nil {
 		f.t.Fatal(err)
@@ -329,19 +329,19 @@ func (f *life) notes() {
 	f.loop.post(signal{key: room, edited: true})
 }
 
-// Whatever happens in a session, the model is sent a valid list within the budget, which
-// ends with the question. It has nothing that was taken back, has expired or is
-// internal, and a restart does not change it.
-func TestWindowOfAnyLifeIsWholeAndHasNothingThatIsGone(t *testing.T) {
+// Whatever happens in a session, the model is sent a valid list within the budget, which ends with
+// the question. The list contains nothing that was taken back, has expired or is internal, and a
+// restart does not change it.
+func TestWindowOfARandomSessionIsValidAndShowsNothingDeleted(t *testing.T) {
 	if testing.Short() {
-		t.Skip("skipped with -short: it lives six long lives")
+		t.Skip("skipped with -short: it runs six long sessions")
 	}
 	t.Parallel()
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			f := newLife(t, seed)
+			f := newRandomSession(t, seed)
 			for range 40 {
-				f.goesOn()
+				f.doSomething()
 			}
 			if c := f.stored().Conversation; int(c.State.Turns) > f.asked {
 				t.Errorf("%d turns of %d questions", c.State.Turns, f.asked)

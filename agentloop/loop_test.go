@@ -144,7 +144,7 @@ func TestToolsRunAndTheirFailuresAreSentToTheModel(t *testing.T) {
 	}
 }
 
-func TestModelThatOnlyAsksForToolsMustAnswerAtLast(t *testing.T) {
+func TestModelThatOnlyAsksForToolsMustAnswerInTheLastRound(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.MaxToolRounds = 3 })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -163,7 +163,7 @@ func TestModelThatOnlyAsksForToolsMustAnswerAtLast(t *testing.T) {
 }
 
 // A server that has no "tool_choice": "none" is called again without tools.
-func TestModelMustAnswerAtLastWhereTheServerKnowsNoToolChoice(t *testing.T) {
+func TestLastRoundWithoutToolsWhereTheServerKnowsNoToolChoice(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]llmtest.Answer{
 		"ignored": {ToolCalls: []llm.ToolCall{{ID: "last", Name: "current_time", Arguments: "{}"}}},
@@ -211,10 +211,10 @@ func TestFailureIsReportedAndRetryAnswers(t *testing.T) {
 	}
 }
 
-// fragile is a model that panics over one text, as a bug in the gateway would.
-type fragile struct{ *llm.Client }
+// panickingModel panics over one text, as a bug in the gateway would.
+type panickingModel struct{ *llm.Client }
 
-func (f fragile) Complete(ctx context.Context, request llm.Request, stream func(llm.Delta)) (llm.Response, error) {
+func (f panickingModel) Complete(ctx context.Context, request llm.Request, stream func(llm.Delta)) (llm.Response, error) {
 	if strings.Contains(request.Messages[len(request.Messages)-1].Content, "poison") {
 		panic("secret detail")
 	}
@@ -223,7 +223,7 @@ func (f fragile) Complete(ctx context.Context, request llm.Request, stream func(
 
 func TestPanicInARunIsReportedInItsChatAlone(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(p *Deps) { p.Model = fragile{p.Model.(*llm.Client)} })
+	h := newHarness(t, func(p *Deps) { p.Model = panickingModel{p.Model.(*llm.Client)} })
 	got := h.ask("cli:poisoned", "poison")
 	if !strings.Contains(got, "Something went wrong. (run 1)") || strings.Contains(got, "secret detail") {
 		t.Errorf("the user reads %q", got)
@@ -283,8 +283,8 @@ func TestStopEndsTheRunAndKeepsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// A run that is cancelled by its number ends alone: what waits is answered, and a cancel that comes late stops no
-// later run.
+// A cancel by the run's number ends that run alone: waiting messages are answered, and a cancel that comes late
+// stops no later run.
 func TestCancelEndsOneRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -347,7 +347,7 @@ func TestHugeMessageIsCutInTheWindowOnly(t *testing.T) {
 	}
 }
 
-func TestIdleLoopsAreForgotten(t *testing.T) {
+func TestIdleLoopsEnd(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Millisecond })
 	for i := range 50 {
@@ -385,7 +385,7 @@ func TestWaitingMessagesAreAnsweredAfterARestart(t *testing.T) {
 		t.Fatalf("reply %q", got)
 	}
 	if list, _ := h.store.Waiting(t.Context(), conversation.Scope{Channel: "telegram"}); len(list) != 1 {
-		t.Fatal("a session of a channel that does not run was touched")
+		t.Fatal("a session of a channel that does not run was answered")
 	}
 }
 
@@ -405,7 +405,7 @@ func TestShutdownLetsTheAnswerFinish(t *testing.T) {
 	}
 }
 
-func TestFiveHundredToolConversationsNeverBreakTheList(t *testing.T) {
+func TestServerAcceptsAllCallsOfFiveHundredToolConversations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it makes five hundred conversations")
 	}
@@ -413,8 +413,8 @@ func TestFiveHundredToolConversationsNeverBreakTheList(t *testing.T) {
 	h := newHarness(t, func(p *Deps) { p.Budget, p.Config.SystemPrompt = 400, "Be brief." })
 	var trimmed, cut atomic.Int64
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
-		// From the texts alone, so that a failure can be repeated: some answers
-		// ask for tools, some for several, some are long, some fail.
+		// Answers depend on the texts alone, so that a failure can be repeated: some request one
+		// tool call, some several, some are long, some fail.
 		n := len(c.Messages)*7 + len(c.LastUser())*13
 		last := c.Messages[len(c.Messages)-1]
 		if slices.ContainsFunc(c.Messages, func(m llm.Message) bool {

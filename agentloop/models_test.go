@@ -12,6 +12,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/runs"
 	"parley/conversation/settings"
+	"parley/conversation/storetest"
 	"parley/conversation/usage"
 	"parley/internal/waittest"
 	"parley/llm"
@@ -19,8 +20,7 @@ import (
 	"parley/tools"
 )
 
-// withModel adds a further model, which answers with its name in front, and returns its
-// server.
+// withModel adds a model whose answers begin with its name, and returns its server.
 func withModel(t *testing.T, deps *Deps, name string, allow ...string) *llmtest.Server {
 	t.Helper()
 	server := llmtest.New(t)
@@ -70,7 +70,7 @@ func TestAModelIsChosenForTheSessionAndStays(t *testing.T) {
 	}
 }
 
-func TestASwitchThatWaitsBehindAMessageHoldsForTheNextOne(t *testing.T) {
+func TestModelSwitchAppliesFromTheNextMessageOn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(d *Deps) { withModel(t, d, "large", "*") })
 	h.say(room, "one", "/model large", "two")
@@ -83,7 +83,7 @@ func TestASwitchThatWaitsBehindAMessageHoldsForTheNextOne(t *testing.T) {
 	}
 }
 
-func TestAModelThatLeftTheConfigurationIsToldOnce(t *testing.T) {
+func TestRemovalOfTheChosenModelIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	if err := settings.Set(t.Context(), h.store, room, settings.Settings{Model: "gone", Agent: "away"}); err != nil {
@@ -98,12 +98,12 @@ func TestAModelThatLeftTheConfigurationIsToldOnce(t *testing.T) {
 	if got := h.ask(room, "two"); got != "echo: two" {
 		t.Errorf("the next answer is %q", got)
 	}
-	if s, err := settings.Of(t.Context(), h.store, room); err != nil || s != (settings.Settings{}) {
-		t.Errorf("%+v, %v", s, err)
+	if n := storetest.Count(t, h.store, `SELECT count(*) FROM sessions WHERE coalesce(model, '') <> '' OR coalesce(agent, '') <> ''`); n > 0 {
+		t.Errorf("%d sessions still have a model or an agent of their own", n)
 	}
 }
 
-func TestAnUnknownNameIsNamedWhereNothingCanBeChosen(t *testing.T) {
+func TestUnknownModelOrAgentIsNamedWhereNothingCanBeChosen(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	for _, thing := range []string{"model", "agent"} {
@@ -130,7 +130,7 @@ func TestAMessageMayNameItsModel(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfAFallbackIsToldOnce(t *testing.T) {
+func TestAnswerOfAFallbackIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(d *Deps) {
 		server := llmtest.New(t)
@@ -178,7 +178,7 @@ func (h *harness) conversation(key conversation.Key) conversation.Conversation {
 	return c
 }
 
-func TestAFallbackWithASmallWindowLeavesTheWindowWhereItIs(t *testing.T) {
+func TestFallbackWithASmallContextDoesNotAdvanceTheWindow(t *testing.T) {
 	t.Parallel()
 	small, large := llmtest.New(t), llmtest.New(t)
 	small.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "small"} })
@@ -209,7 +209,7 @@ func TestAFallbackWithASmallWindowLeavesTheWindowWhereItIs(t *testing.T) {
 	}
 }
 
-// agent is an agent for tests.
+// agent returns an agent with a prompt and tools.
 func agent(name, prompt string, registry *tools.Registry) Agent {
 	return Agent{Name: name, Description: "the " + name, Prompt: func() string { return prompt }, Tools: registry, MaxToolRounds: 8}
 }
@@ -297,7 +297,7 @@ func TestAnAgentIsChosenWhereThatIsAllowed(t *testing.T) {
 	}
 }
 
-func TestAPromptThatChangesHoldsFromTheNextCallOn(t *testing.T) {
+func TestChangedPromptIsUsedFromTheNextCallOn(t *testing.T) {
 	t.Parallel()
 	prompts := make(chan string, 1)
 	prompts <- "You are a pirate."
@@ -348,7 +348,7 @@ func TestInstructionsAreSetInTheChat(t *testing.T) {
 	}
 }
 
-func TestARunThatIsRepeatedAfterACrashHasTheSameModel(t *testing.T) {
+func TestRunRepeatedAfterACrashUsesTheSameModel(t *testing.T) {
 	t.Parallel()
 	var large *llmtest.Server
 	h := newHarness(t, func(d *Deps) { large = withModel(t, d, "large", "*") })

@@ -10,8 +10,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// secondHand returns a message that somebody forwards.
-func (h *harness) secondHand(key conversation.Key, text string) conversation.Inbound {
+// forwarded returns a message that somebody forwards.
+func (h *harness) forwarded(key conversation.Key, text string) conversation.Inbound {
 	in := h.inbound(key, text)
 	in.NeverCommand = true
 	return in
@@ -22,7 +22,7 @@ func TestForwardedTextIsNeverACommand(t *testing.T) {
 	h := newHarness(t, nil)
 	h.ask(room, "keep this")
 	for _, text := range []string{"/clear yes", "/undo", "/retry", "/new", "/nothing", "/stop"} {
-		h.accept(h.secondHand(room, text))
+		h.accept(h.forwarded(room, text))
 		if got := h.reply(room); got != "echo: "+text {
 			t.Errorf("%s: %q", text, got)
 		}
@@ -32,7 +32,7 @@ func TestForwardedTextIsNeverACommand(t *testing.T) {
 	}
 }
 
-func TestSecondHandStopStopsNothing(t *testing.T) {
+func TestForwardedStopStopsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	end, answer := waittest.Gate(t)
@@ -44,7 +44,7 @@ func TestSecondHandStopStopsNothing(t *testing.T) {
 	})
 	h.say(room, "first")
 	until(t, "the first call", func() bool { return len(h.server.Calls()) > 0 })
-	h.accept(h.inbound(room, "second"), h.secondHand(room, "/stop"), h.secondHand(room, "/clear yes"))
+	h.accept(h.inbound(room, "second"), h.forwarded(room, "/stop"), h.forwarded(room, "/clear yes"))
 	answer()
 	if a, b := h.reply(room), h.reply(room); a != "echo: first" || b != "echo: /clear yes" {
 		t.Fatalf("replies %q, %q", a, b)
@@ -56,12 +56,12 @@ func TestSecondHandStopStopsNothing(t *testing.T) {
 }
 
 // After a crash, only the inbox tells forwarded messages from written ones.
-func TestSecondHandTextIsNoCommandAfterARestart(t *testing.T) {
+func TestForwardedTextIsNoCommandAfterARestart(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "keep this")
 	h.end()
-	if _, err := h.store.Accept(t.Context(), nil, h.secondHand(room, "/clear yes")); err != nil {
+	if _, err := h.store.Accept(t.Context(), nil, h.forwarded(room, "/clear yes")); err != nil {
 		t.Fatal(err)
 	}
 	h.start()

@@ -13,7 +13,7 @@ import (
 
 func TestMessagesOfAPersonWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
-	store := storetest.New(t, conversation.Config{Now: func() time.Time { return evening }}) // a minute never passes
+	store := storetest.New(t, conversation.Config{Now: func() time.Time { return fourHoursBeforeMidnight }}) // a minute never passes
 	h := newHarnessOn(t, store, func(d *Deps) { d.Budgets.Paces = budgets.OpenPaces(store, budgets.Config{MessagesPerMinute: 1}) })
 	h.server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Yes."} })
 	say := func(id, text string) {

@@ -17,8 +17,8 @@ import (
 	"parley/tools"
 )
 
-// A picture that the model makes is kept with its answer and goes along with the reply.
-// The model is told of it later, and never sent it, which servers would refuse.
+// A picture that the model makes is kept with its answer and delivered with the reply. Later calls
+// name it in words, since servers refuse pictures in answers.
 func TestPicturesOfTheModelAreKeptAndSent(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Vision = true })
@@ -55,9 +55,9 @@ func TestPicturesOfTheModelAreKeptAndSent(t *testing.T) {
 	}
 }
 
-// Pictures in the result of a tool are kept with it, also when the process dies behind it.
-// The model sees them, and the reply brings those that it names.
-func TestPicturesOfToolsSurviveAKillAndAreSeen(t *testing.T) {
+// Pictures in the result of a tool are kept with it, even if the process dies right after. The model
+// is shown them, and the reply delivers those that it names.
+func TestPicturesOfToolsSurviveAKillAndAreShownToTheModel(t *testing.T) {
 	t.Parallel()
 	shot := func(context.Context, json.RawMessage) (tools.Result, error) {
 		return tools.Result{Text: "two shots", Pictures: []media.Image{

@@ -17,7 +17,7 @@ import (
 	"parley/tools"
 )
 
-// words returns so many words that follow no pattern.
+// words returns n random words.
 func words(r *rand.Rand, n int) string {
 	list := []string{"the", "river", "was", "deep", "and", "nobody", "knew", "where", "bridge", "stood", "until", "morning", "came",
 		"with", "seventeen", "letters", "from", "harbour", "market", "quickly", "under", "green", "window", "of", "a", "house"}
@@ -28,8 +28,8 @@ func words(r *rand.Rand, n int) string {
 	return b.String()
 }
 
-// callBytes returns what a call sends, in the order in which servers put it before the
-// model: tools, then messages.
+// callBytes returns what a call sends, in the order in which servers give it to the model: tools,
+// then messages.
 func callBytes(t *testing.T, c llmtest.Call) string {
 	t.Helper()
 	var b strings.Builder
@@ -51,17 +51,17 @@ func callBytes(t *testing.T, c llmtest.Call) string {
 	return b.String()
 }
 
-// repeated returns which part of a call the one before begins with.
-func repeated(before, call string) float64 {
+// repeatedShare returns the share of a call with which the previous call begins, too.
+func repeatedShare(before, call string) float64 {
 	n := sort.Search(min(len(before), len(call)), func(i int) bool { return before[:i+1] != call[:i+1] })
 	return float64(n) / float64(len(call))
 }
 
-// Most of each call repeats the call before, so that the model's server can take it from
-// its cache: also with a summary, and across restarts.
-func TestCallsRepeatTheOneBefore(t *testing.T) {
+// Most of each call repeats the beginning of the previous one, so that the model's server can take it
+// from its cache: also with a summary, and across restarts.
+func TestCallsBeginLikeThePreviousCall(t *testing.T) {
 	if testing.Short() {
-		t.Skip("skipped with -short: it holds six long talks")
+		t.Skip("skipped with -short: it has six long conversations")
 	}
 	t.Parallel()
 	mostlyShort := func(r *rand.Rand) int { return int(30 * math.Pow(10, r.Float64())) } // 117 on average
@@ -82,7 +82,7 @@ func TestCallsRepeatTheOneBefore(t *testing.T) {
 			t.Run(fmt.Sprint(talk.name, " ", talk.budget, " ", strategy), func(t *testing.T) {
 				t.Parallel()
 				r := rand.New(rand.NewPCG(1, uint64(talk.budget)))
-				h := library(t, func(d *Deps) {
+				h := newRecallHarness(t, func(d *Deps) {
 					d.Budget, d.StateBudget, d.Strategy, d.KeepRecent = talk.budget, 800, strategy, 20
 				})
 				for _, rule := range talk.rules {
@@ -110,7 +110,7 @@ func TestCallsRepeatTheOneBefore(t *testing.T) {
 						last = calls[i]
 					}
 					now := callBytes(t, last)
-					share += repeated(before, now) / float64(talk.turns)
+					share += repeatedShare(before, now) / float64(talk.turns)
 					before = now
 					if c, err := h.store.Active(t.Context(), room); err != nil || c.Window.Start < start {
 						t.Fatalf("the window begins at %d after %d, %v", c.Window.Start, start, err)
@@ -127,24 +127,23 @@ func TestCallsRepeatTheOneBefore(t *testing.T) {
 	}
 }
 
-// No call of a session changes what an earlier one sent of the talk, unless the window
-// advanced, or an edit, /undo or /retry did it: whatever was said, whatever tools gave,
-// and however often the gateway was started again.
-func TestNoCallChangesWhatAnEarlierOneSent(t *testing.T) {
+// Each call repeats the history that the previous one sent, across restarts and whatever tools
+// return, unless the window advances or an edit, /undo or /retry changes it.
+func TestCallsDoNotChangeWhatEarlierCallsSent(t *testing.T) {
 	if testing.Short() {
-		t.Skip("skipped with -short: it holds many talks")
+		t.Skip("skipped with -short: it has many conversations")
 	}
 	t.Parallel()
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 11))
-			h := library(t, func(d *Deps) {
+			h := newRecallHarness(t, func(d *Deps) {
 				d.Budget, d.StateBudget, d.KeepRecent = 1200+r.IntN(3000), 300, 4
 				if d.Strategy = SlidingWindow; seed%2 == 1 {
 					d.Strategy = Summarization
 				}
-				if d.Files, d.Vision = (shelf{"cat": png}), seed%3 > 0; d.Vision {
+				if d.Files, d.Vision = (channelFiles{"cat": png}), seed%3 > 0; d.Vision {
 					d.Budget += 1000 * (4 + r.IntN(36))
 				}
 			})
@@ -215,7 +214,7 @@ func TestNoCallChangesWhatAnEarlierOneSent(t *testing.T) {
 					}
 				case 7, 8:
 					n := []int{1, 2, 2, 5, 10, 20}[r.IntN(6)]
-					h.accept(filed(h.inbound(room, words(r, 5)), slices.Repeat([]media.Attachment{{Name: "cat.png", MediaType: "image/png", Ref: "cat"}}, n)...))
+					h.accept(withFiles(h.inbound(room, words(r, 5)), slices.Repeat([]media.Attachment{{Name: "cat.png", MediaType: "image/png", Ref: "cat"}}, n)...))
 					h.reply(room)
 				case 6:
 					in := h.inbound(room, "in another place now")
@@ -232,9 +231,9 @@ func TestNoCallChangesWhatAnEarlierOneSent(t *testing.T) {
 	}
 }
 
-// sameHistory fails the test when a call does not begin with what the one before sent up to
-// its newest question, and with what lasts of the note there. The question itself may be cut
-// now, since it had more room while it was the newest.
+// sameHistory fails the test unless a call repeats what the previous one sent up to its newest
+// question, with the lasting part of the note there. The question itself may be cut now, since it had
+// more room while it was the newest.
 func sameHistory(t *testing.T, before, call llmtest.Call) {
 	t.Helper()
 	if len(call.Tools) != len(before.Tools) {

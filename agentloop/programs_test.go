@@ -37,8 +37,8 @@ func TestSystemMessagesOfProgramsAreSentInEveryRun(t *testing.T) {
 	}
 }
 
-// A program has appended thousands of messages without one of a user. The next question
-// is answered from the newest of them, as fast as any other.
+// After a program has appended thousands of messages, the next question is answered with the newest
+// of them in its window, and no more are read.
 func TestAQuestionBehindThousandsOfAppendedMessages(t *testing.T) {
 	t.Parallel()
 	const batches, batch = 30, 200
@@ -67,7 +67,7 @@ func TestAQuestionBehindThousandsOfAppendedMessages(t *testing.T) {
 	}
 }
 
-// Where only a program has written, /retry and /undo have nothing to work on.
+// In a conversation that only a program has written, /retry and /undo find nothing to do.
 func TestCommandsWhereOnlyAProgramHasWritten(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -91,8 +91,8 @@ func TestCommandsWhereOnlyAProgramHasWritten(t *testing.T) {
 	}
 }
 
-// Messages that a program appends during a run stand before its answer, and the next run
-// sends them although the loop has a cache.
+// The next run sends the messages that a program appended during a run, although the loop has a
+// cache. They stand before the run's answer.
 func TestNextRunSeesMessagesAppendedDuringARun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -109,7 +109,7 @@ func TestNextRunSeesMessagesAppendedDuringARun(t *testing.T) {
 	}
 }
 
-// Kept replies are found in the store and not handed to a sender.
+// Kept replies stay in the store and are not passed to a sender.
 func TestRepliesThatAreKeptAreNotDelivered(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Deliver = func(d []conversation.Delivery) { t.Errorf("delivered: %+v", d) } })

@@ -10,7 +10,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-func TestReasoningIsStoredAndSentToNobody(t *testing.T) {
+func TestReasoningIsStoredButNotSentToTheChat(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Script(

@@ -14,15 +14,15 @@ import (
 	"parley/llm/llmtest"
 )
 
-// Beginnings of recordings, as programs write them.
+// The first bytes of recordings, by which their format is recognized.
 var (
 	voice = "OggS\x00\x02" + strings.Repeat("\x00", 22) + "OpusHead"
 	song  = "\xff\xfb\x90\x64" + strings.Repeat("\x01", 100)
 	amiga = "FORM\x00\x00\x00\x40AIFF" + strings.Repeat("\x00", 60)
 )
 
-// hearing returns a harness whose recordings are transcribed.
-func hearing(t *testing.T, sent shelf, hear func(llmtest.Recording) llmtest.Heard) *harness {
+// newTranscribingHarness returns a harness whose recordings are transcribed.
+func newTranscribingHarness(t *testing.T, sent channelFiles, hear func(llmtest.Recording) llmtest.Heard) *harness {
 	return newHarness(t, func(p *Deps) {
 		p.Files, p.FileLimits = sent, files.DefaultLimits()
 		model := llmtest.New(t)
@@ -38,14 +38,14 @@ func (h *harness) send(text string, refs ...string) string {
 	for _, ref := range refs {
 		list = append(list, media.Attachment{Name: ref, MediaType: "audio/ogg", Ref: ref})
 	}
-	h.accept(filed(h.inbound(room, text), list...))
+	h.accept(withFiles(h.inbound(room, text), list...))
 	return h.reply(room)
 }
 
 func TestRecordingsAreReadAsTheirWords(t *testing.T) {
 	t.Parallel()
 	asked := make(chan llmtest.Recording, 10)
-	h := hearing(t, shelf{"voice.oga": voice, "song": song, "amiga.aiff": amiga, "again.ogg": voice, "hum.mp3": song + "hm", "long.mp3": song + strings.Repeat("x", 1<<20)},
+	h := newTranscribingHarness(t, channelFiles{"voice.oga": voice, "song": song, "amiga.aiff": amiga, "again.ogg": voice, "hum.mp3": song + "hm", "long.mp3": song + strings.Repeat("x", 1<<20)},
 		func(r llmtest.Recording) llmtest.Heard {
 			asked <- r
 			if strings.HasSuffix(string(r.Data), "hm") {
@@ -83,12 +83,12 @@ func TestRecordingsAreReadAsTheirWords(t *testing.T) {
 	}
 }
 
-// Of a server that is busy for a moment nobody learns. One that is busy for longer is
-// asked again in the next run, and the model is then told what the recording says.
+// When the server is busy for a moment, nobody notices. When it is busy for longer, the next run asks
+// again, and the model is then told what the recording says.
 func TestRecordingsAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	var answers = make(chan llmtest.Heard, 10)
-	h := hearing(t, shelf{"short.ogg": voice, "long.mp3": song}, func(llmtest.Recording) llmtest.Heard { return <-answers })
+	h := newTranscribingHarness(t, channelFiles{"short.ogg": voice, "long.mp3": song}, func(llmtest.Recording) llmtest.Heard { return <-answers })
 	answers <- llmtest.Heard{Status: http.StatusBadGateway}
 	answers <- llmtest.Heard{Text: "first words"}
 	if reply := h.send("", "short.ogg"); strings.Contains(reply, "📎") || !strings.Contains(h.asked(), "first words") {
@@ -101,7 +101,7 @@ func TestRecordingsAreTriedAgain(t *testing.T) {
 		t.Errorf("the reply is %q; the model was told\n%s", reply, h.asked())
 	}
 	answers <- llmtest.Heard{Text: "late words"}
-	h.due("long.mp3")
+	h.makeDue("long.mp3")
 	h.ask(room, "and now?")
 	if !strings.Contains(h.asked(), "[file long.mp3, a recording, as transcribed]\nlate words") {
 		t.Errorf("the model was told\n%s", h.asked())
@@ -112,8 +112,8 @@ func TestRecordingsAreTriedAgain(t *testing.T) {
 	}
 }
 
-// due has a file that is read again later be read in the next run.
-func (h *harness) due(name string) {
+// makeDue makes the next run read a file again that was to be read later.
+func (h *harness) makeDue(name string) {
 	h.t.Helper()
 	kept := files.New(h.store)
 	list, err := kept.OfSession(h.t.Context(), room, 10)

@@ -11,10 +11,10 @@ import (
 	"parley/llm"
 )
 
-// brittle is a counter that panics on one text, as a bug in a library would.
-type brittle struct{ *llm.Counter }
+// panickingCounter is a counter that panics on one text, as a bug in a library would.
+type panickingCounter struct{ *llm.Counter }
 
-func (b brittle) Text(text string) int {
+func (b panickingCounter) Text(text string) int {
 	if strings.Contains(text, "poison") {
 		panic("secret detail")
 	}
@@ -23,7 +23,7 @@ func (b brittle) Text(text string) int {
 
 func TestPanicInACommandIsReportedInItsChatAlone(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(p *Deps) { p.Counter, p.StateBudget = brittle{p.Counter.(*llm.Counter)}, 10 })
+	h := newHarness(t, func(p *Deps) { p.Counter, p.StateBudget = panickingCounter{p.Counter.(*llm.Counter)}, 10 })
 	h.ask("cli:poisoned", "poison")
 	got := h.ask("cli:poisoned", "/state")
 	if !strings.Contains(got, "Something went wrong (run 2)") || strings.Contains(got, "secret detail") {
@@ -36,11 +36,10 @@ func TestPanicInACommandIsReportedInItsChatAlone(t *testing.T) {
 	}
 }
 
-// startled is a counter that panics on one message, which is counted before its run
-// begins.
-type startled struct{ *llm.Counter }
+// panickingMessageCounter is a counter that panics on one message, before the run begins.
+type panickingMessageCounter struct{ *llm.Counter }
 
-func (f startled) Message(m llm.Message) int {
+func (f panickingMessageCounter) Message(m llm.Message) int {
 	if m.Content == "poison" {
 		panic("secret detail")
 	}
@@ -51,7 +50,7 @@ func (f startled) Message(m llm.Message) int {
 // message is stored, and the next ones are answered.
 func TestPanicBeforeARunIsReportedInItsChatAlone(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(p *Deps) { p.Counter = startled{p.Counter.(*llm.Counter)} })
+	h := newHarness(t, func(p *Deps) { p.Counter = panickingMessageCounter{p.Counter.(*llm.Counter)} })
 	h.say("cli:poisoned", "poison")
 	if got := h.reply("cli:poisoned"); got != "Something went wrong (run 1)." {
 		t.Errorf("the user reads %q", got)
@@ -66,22 +65,22 @@ func TestPanicBeforeARunIsReportedInItsChatAlone(t *testing.T) {
 	}
 }
 
-// trap panics on one file.
-type trap struct{ shelf }
+// panickingFiles is a channel that panics over one file.
+type panickingFiles struct{ channelFiles }
 
-func (t trap) Fetch(ctx context.Context, channel string, file media.Attachment) (io.ReadCloser, error) {
+func (t panickingFiles) Fetch(ctx context.Context, channel string, file media.Attachment) (io.ReadCloser, error) {
 	if file.Ref == "poison" {
 		panic("secret detail")
 	}
-	return t.shelf.Fetch(ctx, channel, file)
+	return t.channelFiles.Fetch(ctx, channel, file)
 }
 
-func TestPanicOverAFileLeavesItsNameAndEndsNothing(t *testing.T) {
+func TestPanicOverAFileIsReportedToTheModel(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(p *Deps) { p.Files = trap{shelf{"notes": "buy milk"}} })
+	h := newHarness(t, func(p *Deps) { p.Files = panickingFiles{channelFiles{"notes": "buy milk"}} })
 	h.accept(
-		filed(h.inbound(room, "see this"), media.Attachment{Name: "bad.txt", MediaType: "text/plain", Size: 3, Ref: "poison"}),
-		filed(h.inbound(room, "and this"), media.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}),
+		withFiles(h.inbound(room, "see this"), media.Attachment{Name: "bad.txt", MediaType: "text/plain", Size: 3, Ref: "poison"}),
+		withFiles(h.inbound(room, "and this"), media.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}),
 	)
 	h.reply(room)
 	if got := h.asked(); !strings.Contains(got, "see this\n[file bad.txt could not be loaded: something went wrong]") || !strings.Contains(got, "buy milk") {

@@ -18,8 +18,8 @@ import (
 	"parley/tools"
 )
 
-// instead returns an edit of the newest user message of the room.
-func (h *harness) instead(text string) conversation.Inbound {
+// editNewest returns an edit of the newest user message of the room.
+func (h *harness) editNewest(text string) conversation.Inbound {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), room)
 	if err != nil {
@@ -38,7 +38,7 @@ func (h *harness) instead(text string) conversation.Inbound {
 	return in
 }
 
-// shownLast returns what the model was shown with its newest call.
+// shownLast returns the messages of the newest model call.
 func (h *harness) shownLast() (list []string) {
 	h.t.Helper()
 	calls := h.server.Calls()
@@ -55,14 +55,14 @@ func (h *harness) expect(what string, want, got []string) {
 	}
 }
 
-// An edit is one run: the turn that it replaces is gone from the window and from the
-// conversation at once, and stays gone.
+// An edit removes the turn that it replaces from the window and the conversation, in the same run that
+// answers it.
 func TestEditReplacesTheTurn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "one")
 	h.ask(room, "tow")
-	h.accept(h.instead("two"))
+	h.accept(h.editNewest("two"))
 	h.reply(room)
 	want := []string{"user: one", "assistant: echo: one", "user: two"}
 	h.expect("the model is shown", want, h.shownLast())
@@ -87,7 +87,7 @@ func TestEditSurvivesACrash(t *testing.T) {
 	h.ask(room, "one")
 	h.ask(room, "tow")
 	h.end()
-	if _, err := h.store.Accept(t.Context(), nil, h.instead("two")); err != nil {
+	if _, err := h.store.Accept(t.Context(), nil, h.editNewest("two")); err != nil {
 		t.Fatal(err)
 	}
 	h.expect("before the start", []string{"user: one", "assistant: echo: one", "user: tow", "assistant: echo: tow"}, h.history(room))
@@ -100,7 +100,7 @@ func TestEditSurvivesACrash(t *testing.T) {
 
 // A gateway that is killed while the model answers an edit answers it after its start, on
 // one branch beside the earlier version.
-func TestEditBeginsOneBranchAfterAKill(t *testing.T) {
+func TestEditRepeatedAfterAKillBeginsOneBranch(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "one")
@@ -110,7 +110,7 @@ func TestEditBeginsOneBranchAfterAKill(t *testing.T) {
 		copied = copyAsKilled(t, h.store)
 		return llmtest.Echo(c)
 	})
-	h.accept(h.instead("two"))
+	h.accept(h.editNewest("two"))
 	h.reply(room)
 	h.end()
 
@@ -137,7 +137,7 @@ func TestEditWithoutAnAnswerReplacesTheTurn(t *testing.T) {
 			h := newHarness(t, nil)
 			h.ask(room, "one")
 			h.ask(room, "tow")
-			batch := []conversation.Inbound{h.instead("two")}
+			batch := []conversation.Inbound{h.editNewest("two")}
 			if how == "/stop" {
 				batch = append(batch, h.inbound(room, how))
 			} else {
@@ -154,14 +154,14 @@ func TestEditWithoutAnAnswerReplacesTheTurn(t *testing.T) {
 	}
 }
 
-// An edit of an earlier message begins a branch there: what followed is set aside, however
-// long ago it was said, and the model is shown nothing of it. An edit of a message of
-// another conversation is a message like any other.
+// An edit of an earlier message begins a branch there, however old that message is: what followed is
+// set aside, and the model is not shown it. An edit of another conversation's message is an ordinary
+// message.
 func TestEditOfAnEarlierMessageBeginsABranch(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(d *Deps) { d.Budget = 1500 })
 	h.ask(room, "one")
-	edit := h.instead("first")
+	edit := h.editNewest("first")
 	for range 12 { // more than the window holds
 		h.ask(room, strings.Repeat("and more of it ", 40))
 	}
@@ -179,31 +179,31 @@ func TestEditOfAnEarlierMessageBeginsABranch(t *testing.T) {
 		t.Errorf("%d turns, %v", c.State.Turns, err)
 	}
 
-	again := h.instead("elsewhere")
+	again := h.editNewest("elsewhere")
 	h.ask(room, "/new")
 	h.accept(again)
 	h.reply(room)
 	h.expect("a new conversation", []string{"user: elsewhere", "assistant: echo: elsewhere"}, h.history(room))
 }
 
-// Who edits a message after a long rest goes on in its conversation.
+// An edit does not begin a new conversation, even if the conversation would have expired.
 func TestEditOfAnOldMessageGoesOnInItsConversation(t *testing.T) {
 	t.Parallel()
-	h, pass := agingHarness(t)
+	h, pass := newAgingHarness(t)
 	h.ask(room, "tow")
 	pass(h.deps.Limits.Idle + time.Hour)
-	h.accept(h.instead("two"))
+	h.accept(h.editNewest("two"))
 	h.reply(room)
 	h.expect("the conversation", []string{"user: two", "assistant: echo: two"}, h.history(room))
 }
 
-// Where the newest turn alone filled the window, a run that takes its place is shown the
-// turns before it: after /retry, whose answer goes, and after an edit.
+// When the newest turn alone filled the window, the run that replaces it after a /retry or an edit is
+// shown the turns before it.
 func TestWindowShowsOlderTurnsInPlaceOfAHugeOne(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(h *harness){
 		"retry": func(h *harness) { h.ask(room, "/retry") },
-		"edit":  func(h *harness) { h.accept(h.instead("never mind")); h.reply(room) },
+		"edit":  func(h *harness) { h.accept(h.editNewest("never mind")); h.reply(room) },
 		"undo":  func(h *harness) { h.ask(room, "/undo"); h.ask(room, "never mind") },
 	} {
 		for _, strategy := range []string{SlidingWindow, Summarization} {
@@ -225,7 +225,7 @@ func TestWindowShowsOlderTurnsInPlaceOfAHugeOne(t *testing.T) {
 				}
 				h.server.Script(
 					llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "c", Name: "look", Arguments: "{}"}}},
-					llmtest.Answer{Text: "They spoke of a blue boat."}, // or the answer, where nothing is summarised
+					llmtest.Answer{Text: "They spoke of a blue boat."}, // or the answer, where nothing is summarized
 					llmtest.Answer{Text: "It is deep."})
 				h.ask(room, "look at the river")
 				h.server.Reply(llmtest.Echo)

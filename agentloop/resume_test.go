@@ -47,7 +47,7 @@ func TestResumeGoesOnWithAnEarlierConversation(t *testing.T) {
 	}
 }
 
-func TestResumeListsAndSaysWhatItCantFind(t *testing.T) {
+func TestResumeListsConversationsAndReportsUnknownOnes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	if got := h.ask(room, "/resume"); got != "There are no conversations to list here." {
@@ -71,7 +71,7 @@ func TestResumeListsAndSaysWhatItCantFind(t *testing.T) {
 }
 
 // A conversation of another session can't be resumed by its ID.
-func TestResumeNeverOpensAnotherPlaces(t *testing.T) {
+func TestResumeNeverOpensConversationsOfOtherSessions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask("cli:other", "the secret is plum")
@@ -86,7 +86,7 @@ func TestResumeNeverOpensAnotherPlaces(t *testing.T) {
 	}
 }
 
-func TestTitleIsShownSetAndToldToThePlace(t *testing.T) {
+func TestTitleIsShownAndSetForThePlatformToo(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	if got := h.ask(room, "/title"); !strings.Contains(got, "no title yet") {
@@ -106,7 +106,7 @@ func TestTitleIsShownSetAndToldToThePlace(t *testing.T) {
 	}
 }
 
-func TestUndoTakesBackExchangeByExchange(t *testing.T) {
+func TestUndoTakesBackTurnByTurn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	for _, text := range []string{"one", "two", "three"} {
@@ -165,7 +165,7 @@ func TestExportHoldsTheConversationAsPeopleReadIt(t *testing.T) {
 			}
 		}
 		if strings.Contains(file, "taken back") || strings.Contains(file, "later") {
-			t.Errorf("%s holds what it must not: %s", name, file)
+			t.Errorf("%s contains internal messages or turns that were taken back: %s", name, file)
 		}
 	}
 }
@@ -203,8 +203,8 @@ func (h *harness) transcript(name string) string {
 	return ""
 }
 
-// Of a conversation that is too long for a platform's file, the newest part is sent,
-// and the reply says so.
+// When a conversation is too long for a platform's file, its newest part is sent, and the reply says
+// so.
 func TestExportOfALongConversationIsItsNewestPart(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

@@ -25,17 +25,18 @@ func (h *harness) wantReply(text string, parts ...string) {
 	}
 }
 
-// carrying returns a workshop whose conversations hand their rules on.
-func carrying(t *testing.T) *harness {
-	return workshop(t, func(p *Deps) { p.Limits.Carry.Rules = true })
+// newCarryingHarness returns a state harness in which a new conversation takes over the rules
+// of the one before.
+func newCarryingHarness(t *testing.T) *harness {
+	return newStateHarness(t, func(p *Deps) { p.Limits.Carry.Rules = true })
 }
 
 func TestPeopleAddAndStrikeRules(t *testing.T) {
 	t.Parallel()
-	h := workshop(t, nil)
+	h := newStateHarness(t, nil)
 	h.wantReply("/state", "No rule and no decision", "/state add rule: TEXT")
 	h.wantReply("/state add rule: never use  an ORM", "Rule 1 is kept: “never use an ORM”", "/state strike 1")
-	h.does("session_state", `{"kind":"constraint","text":"only metric units"}`)
+	h.useTool("session_state", `{"kind":"constraint","text":"only metric units"}`)
 	h.wantReply("/state Add Decision the boat is blue", "Decision 3 is kept")
 	h.wantReply("/state", "- 1. Rule: never use an ORM\n", "- 2. Rule: only metric units\n", "- 3. Decision: the boat is blue\n", "```yaml")
 	h.wantTold("never use an ORM", true)
@@ -62,10 +63,10 @@ func TestPeopleAddAndStrikeRules(t *testing.T) {
 	}
 }
 
-// What a person has set stays, when an answer is taken back or made anew.
+// Rules that a person has set stay when an answer is taken back or repeated.
 func TestRulesOfPeopleOutliveUndoAndRetry(t *testing.T) {
 	t.Parallel()
-	h := workshop(t, nil)
+	h := newStateHarness(t, nil)
 	h.ask(room, "hello")
 	h.ask(room, "/state add rule: be short")
 	h.ask(room, "/retry")
@@ -78,10 +79,10 @@ func TestRulesOfPeopleOutliveUndoAndRetry(t *testing.T) {
 
 func TestRulesSurviveNew(t *testing.T) {
 	t.Parallel()
-	h := carrying(t)
+	h := newCarryingHarness(t)
 	h.ask(room, "hello")
-	h.does("session_state", `{"kind":"constraint","text":"never use an ORM"}`)
-	h.does("session_state", `{"kind":"decision","text":"the boat is blue"}`)
+	h.useTool("session_state", `{"kind":"constraint","text":"never use an ORM"}`)
+	h.useTool("session_state", `{"kind":"decision","text":"the boat is blue"}`)
 	h.wantReply("/new Trip", "A new conversation begins: “Trip”.", "- 1. Rule: never use an ORM", "`/state strike 1`", "`/new keep nothing`")
 	h.wantTold("never use an ORM", true)
 	h.wantTold("the boat is blue", false)
@@ -109,7 +110,7 @@ func TestRulesSurviveNew(t *testing.T) {
 // Two /new in a row lose nothing, and an empty conversation can still be emptied.
 func TestRulesOfAnEmptyConversation(t *testing.T) {
 	t.Parallel()
-	h := carrying(t)
+	h := newCarryingHarness(t)
 	h.ask(room, "/state add rule: be short")
 	h.ask(room, "/new")
 	h.wantReply("/new", "Rule: be short")
@@ -120,9 +121,9 @@ func TestRulesOfAnEmptyConversation(t *testing.T) {
 	h.wantTold("be short", false)
 }
 
-func TestRulesStayBehindWhereTheyAreNotCarried(t *testing.T) {
+func TestRulesAreNotCarriedOverWhereThatIsOff(t *testing.T) {
 	t.Parallel()
-	h := workshop(t, nil)
+	h := newStateHarness(t, nil)
 	h.ask(room, "/state add rule: be short")
 	h.ask(room, "/new")
 	h.wantTold("be short", false)
@@ -134,17 +135,17 @@ func TestRulesStayBehindWhereTheyAreNotCarried(t *testing.T) {
 // Deleting a conversation deletes its rules.
 func TestClearLeavesNoRules(t *testing.T) {
 	t.Parallel()
-	h := carrying(t)
+	h := newCarryingHarness(t)
 	h.ask(room, "/state add rule: be short")
 	h.ask(room, "hello")
 	h.ask(room, "/clear yes")
 	h.wantTold("be short", false)
 }
 
-// A conversation that has reached the limit is followed by another, with its rules.
+// The conversation that follows one at the message limit has the same rules.
 func TestMessageLimitBeginsAnotherConversation(t *testing.T) {
 	t.Parallel()
-	h := workshop(t, func(p *Deps) { p.Limits = state.Limits{Messages: 4, Carry: state.Carry{Rules: true}} })
+	h := newStateHarness(t, func(p *Deps) { p.Limits = state.Limits{Messages: 4, Carry: state.Carry{Rules: true}} })
 	h.ask(room, "one")
 	h.ask(room, "two")
 	if got, want := h.ask(room, "three"), "A new conversation begins: the last one has reached 4 messages. /history list has it.\n\necho: three"; got != want {

@@ -7,7 +7,7 @@ import (
 	"parley/conversation"
 )
 
-// inGroup is a message of somebody in a group.
+// inGroup returns a message of a person in a group.
 func (h *harness) inGroup(text, id, name string) conversation.Inbound {
 	in := h.inbound(room, text)
 	in.Group, in.Sender = true, conversation.Sender{ID: id, Name: name}

@@ -12,8 +12,8 @@ import (
 	"parley/tools"
 )
 
-// workshop returns a harness with file and shell tools and a session state.
-func workshop(t *testing.T, change func(*Deps)) *harness {
+// newStateHarness returns a harness with file and shell tools and a session state.
+func newStateHarness(t *testing.T, change func(*Deps)) *harness {
 	fails := map[string]bool{}
 	shell := func(_ context.Context, arguments json.RawMessage) (string, error) {
 		var given struct{ Command string }
@@ -49,8 +49,8 @@ func workshop(t *testing.T, change func(*Deps)) *harness {
 	})
 }
 
-// does has the model call a tool and then answer "done".
-func (h *harness) does(name, arguments string) {
+// useTool makes the model call a tool and then answer "done".
+func (h *harness) useTool(name, arguments string) {
 	h.t.Helper()
 	h.server.Script(llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "c", Name: name, Arguments: arguments}}}, llmtest.Answer{Text: "done"})
 	if got := h.ask(room, name); got != "done" {
@@ -59,8 +59,8 @@ func (h *harness) does(name, arguments string) {
 	h.server.Reply(llmtest.Echo)
 }
 
-// told returns what the gateway itself tells the model in the latest call: the system
-// prompt and the note in front of the newest message.
+// told returns the gateway's own words in the latest call: the system prompt and the note in front of
+// the newest message.
 func (h *harness) told() string {
 	calls := h.server.Calls()
 	list := calls[len(calls)-1].Messages
@@ -75,14 +75,14 @@ func (h *harness) told() string {
 
 func TestStateIsTakenFromTheToolCalls(t *testing.T) {
 	t.Parallel()
-	h := workshop(t, nil)
-	h.does("session_state", `{"kind":"constraint","text":"never use an ORM"}`)
-	h.does("write_file", `{"path":"main.go"}`)
-	h.does("write_file", `{"path":"/etc/passwd"}`)
-	h.does("shell_execute", `{"command":"go test ./..."}`)
-	h.does("shell_execute", `{"command":"git commit -am \"Begin\""}`)
-	h.does("session_state", `{"kind":"wish","text":"cake"}`)
-	h.does("shell_execute", `{"command":"go test ./..."}`)
+	h := newStateHarness(t, nil)
+	h.useTool("session_state", `{"kind":"constraint","text":"never use an ORM"}`)
+	h.useTool("write_file", `{"path":"main.go"}`)
+	h.useTool("write_file", `{"path":"/etc/passwd"}`)
+	h.useTool("shell_execute", `{"command":"go test ./..."}`)
+	h.useTool("shell_execute", `{"command":"git commit -am \"Begin\""}`)
+	h.useTool("session_state", `{"kind":"wish","text":"cake"}`)
+	h.useTool("shell_execute", `{"command":"go test ./..."}`)
 	h.ask(room, "what now?\nnothing else")
 	for _, part := range []string{
 		"turns: 7\n",
@@ -109,7 +109,7 @@ func TestStateKnowsConfiguredTools(t *testing.T) {
 	t.Parallel()
 	object := json.RawMessage(`{"type":"object"}`)
 	done := func(context.Context, json.RawMessage) (string, error) { return "done", nil }
-	h := workshop(t, func(p *Deps) {
+	h := newStateHarness(t, func(p *Deps) {
 		p.Config.FileTools, p.Config.ShellTools = []string{"press_*"}, []string{"conjure"}
 		var err error
 		p.Tools, err = tools.NewRegistry(tools.Tool{Name: "press_page", Parameters: object, Call: tools.Text(done)}, tools.Tool{Name: "conjure", Parameters: object, Call: tools.Text(done)})
@@ -117,8 +117,8 @@ func TestStateKnowsConfiguredTools(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	h.does("press_page", `{"path":"page.svg"}`)
-	h.does("conjure", `{"command":"git commit -m 'A page'","cwd":"/srv/press"}`)
+	h.useTool("press_page", `{"path":"page.svg"}`)
+	h.useTool("conjure", `{"command":"git commit -m 'A page'","cwd":"/srv/press"}`)
 	h.ask(room, "hello")
 	for _, part := range []string{"model: \"fake\"\n", "workspace: \"/srv/press\"\n", "files:\n  - {turn: 1, text: \"page.svg\"}\n", "committed: A page"} {
 		if !strings.Contains(h.told(), part) {
@@ -130,8 +130,8 @@ func TestStateKnowsConfiguredTools(t *testing.T) {
 // The state is the same after a restart, and empty in a new conversation.
 func TestStateBelongsToItsConversation(t *testing.T) {
 	t.Parallel()
-	h := workshop(t, nil)
-	h.does("session_state", `{"kind":"decision","text":"the boat is blue"}`)
+	h := newStateHarness(t, nil)
+	h.useTool("session_state", `{"kind":"decision","text":"the boat is blue"}`)
 	h.end()
 	h.start()
 	h.ask(room, "hello")
@@ -154,18 +154,18 @@ func TestStateBelongsToItsConversation(t *testing.T) {
 	}
 }
 
-func TestTurnThatIsTakenBackLeavesTheState(t *testing.T) {
+func TestUndoneTurnIsRemovedFromTheState(t *testing.T) {
 	t.Parallel()
-	h := workshop(t, nil)
+	h := newStateHarness(t, nil)
 	h.ask(room, "hello")
-	h.does("session_state", `{"kind":"constraint","text":"only metric units"}`)
+	h.useTool("session_state", `{"kind":"constraint","text":"only metric units"}`)
 	h.ask(room, "/undo")
 	h.ask(room, "again")
 	if c, err := h.store.Active(t.Context(), room); err != nil || c.State.Turns != 2 || strings.Contains(h.told(), "metric") {
 		t.Errorf("after /undo: %d turns, %v: %s", c.State.Turns, err, h.told())
 	}
-	h.does("session_state", `{"kind":"constraint","text":"Only metric units"}`)
-	h.does("session_state", `{"kind":"withdraw","text":"only metric units"}`)
+	h.useTool("session_state", `{"kind":"constraint","text":"Only metric units"}`)
+	h.useTool("session_state", `{"kind":"withdraw","text":"only metric units"}`)
 	h.ask(room, "hello")
 	if strings.Contains(h.told(), "metric") {
 		t.Errorf("withdrawn, and still told: %s", h.told())
@@ -175,15 +175,15 @@ func TestTurnThatIsTakenBackLeavesTheState(t *testing.T) {
 // A rule is still told after five thousand turns.
 func TestRuleIsSentAfterFiveThousandTurns(t *testing.T) {
 	t.Parallel()
-	h := workshop(t, nil)
+	h := newStateHarness(t, nil)
 	h.ask(room, "hello")
-	h.does("session_state", `{"kind":"constraint","text":"never use an ORM"}`)
+	h.useTool("session_state", `{"kind":"constraint","text":"never use an ORM"}`)
 	h.end()
 	for range 10 {
 		h.fill(500, "and what about the weather?")
 	}
 	h.start()
-	h.does("session_state", `{"kind":"decision","text":"use SQL"}`)
+	h.useTool("session_state", `{"kind":"decision","text":"use SQL"}`)
 	if got := h.told(); !strings.Contains(got, "never use an ORM") || !strings.Contains(got, "are not shown") {
 		t.Errorf("the model is told: %s", got)
 	}

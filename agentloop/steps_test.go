@@ -14,7 +14,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// committed returns the newest run once there are n.
+// committed waits until n runs are committed, and returns the newest.
 func (h *harness) committed(n int) conversation.Run {
 	h.t.Helper()
 	var run conversation.Run
@@ -42,7 +42,7 @@ func outline(steps []steps.Step) []string {
 	return lines
 }
 
-func TestARunTellsItsModelAndToolCalls(t *testing.T) {
+func TestTraceListsModelAndToolCalls(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Script(
@@ -75,7 +75,7 @@ func TestARunTellsItsModelAndToolCalls(t *testing.T) {
 	}
 }
 
-func TestTriesThatFailedAreStepsToo(t *testing.T) {
+func TestTraceListsFailedAttempts(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Status: http.StatusServiceUnavailable}, llmtest.Answer{Text: "Here I am."})
@@ -92,7 +92,7 @@ func TestTriesThatFailedAreStepsToo(t *testing.T) {
 	}
 }
 
-func TestAStoppedRunTellsWhatItDid(t *testing.T) {
+func TestTraceOfAStoppedRunListsItsSteps(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Text: "once upon a time", Silence: true, NoFinish: true})
@@ -106,7 +106,7 @@ func TestAStoppedRunTellsWhatItDid(t *testing.T) {
 	}
 }
 
-func TestAStepTellsWhatTheWindowLeftOut(t *testing.T) {
+func TestTraceSaysWhatTheWindowLeftOut(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget = 400 })
 	const turns = 12
@@ -119,9 +119,9 @@ func TestAStepTellsWhatTheWindowLeftOut(t *testing.T) {
 	}
 }
 
-// Else a page that shows an answer under way would show nothing for a moment, or show
-// the answer twice.
-func TestAnAnswerIsUnderWayUntilItIsStored(t *testing.T) {
+// If a run ended before its answer is stored, a page would show nothing for a moment; if it ended
+// later, the answer twice.
+func TestRunIsShownAsActiveUntilItsAnswerIsStored(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "hello")

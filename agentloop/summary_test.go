@@ -13,21 +13,21 @@ import (
 	"parley/llm/llmtest"
 )
 
-// saidForm matches what the tests say: "fact 12".
-var saidForm = regexp.MustCompile(`fact (\d+)`)
+// factPattern matches the users' messages in these tests: "fact 12".
+var factPattern = regexp.MustCompile(`fact (\d+)`)
 
 func facts(text string) []int {
 	var list []int
-	for _, found := range saidForm.FindAllStringSubmatch(text, -1) {
+	for _, found := range factPattern.FindAllStringSubmatch(text, -1) {
 		n, _ := strconv.Atoi(found[1])
 		list = append(list, n)
 	}
 	return list
 }
 
-// summarised returns a harness that summarises. Its model sums up facts by naming the
-// last of them, once the test lets it.
-func summarised(t *testing.T, sum func(c llmtest.Call) llmtest.Answer) *harness {
+// newSummarizingHarness returns a harness that makes summaries. Its model summarizes facts by naming
+// the last one, when sum returns.
+func newSummarizingHarness(t *testing.T, sum func(c llmtest.Call) llmtest.Answer) *harness {
 	h := newHarness(t, func(p *Deps) { p.Strategy, p.KeepRecent = Summarization, 10 })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.Messages[0].Content == summaryPrompt {
@@ -38,8 +38,7 @@ func summarised(t *testing.T, sum func(c llmtest.Call) llmtest.Answer) *harness 
 	return h
 }
 
-// lastFact answers with the last fact of the question, or with fact -1 where one before
-// it is missing.
+// lastFact answers with the last fact of the question, or with fact -1 if one before it is missing.
 func lastFact(c llmtest.Call) llmtest.Answer {
 	question := c.LastUser()
 	next := 0
@@ -58,13 +57,13 @@ func lastFact(c llmtest.Call) llmtest.Answer {
 
 func fact(n int) string { return fmt.Sprintf("fact %d%s", n, strings.Repeat(" and so on", 12)) }
 
-// Two hundred turns with a slow summariser: the model sees the summary and everything
-// after it, the archive holds every word, and nobody waits.
+// Over two hundred turns with slow summaries, the model is shown the summary and everything after it,
+// the archive holds every word, and no answer waits for a summary.
 func TestWindowIsTheSummaryAndAllAfterIt(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	step := make(chan struct{})
-	h := summarised(t, func(c llmtest.Call) llmtest.Answer { asked.Add(1); <-step; return lastFact(c) })
+	h := newSummarizingHarness(t, func(c llmtest.Call) llmtest.Answer { asked.Add(1); <-step; return lastFact(c) })
 	defer close(step)
 	const talk = 200
 	finished := int64(0)
@@ -136,7 +135,8 @@ func (h *harness) summaryShown() string {
 	return ""
 }
 
-// untilSummary talks until the model sees a summary. It returns the next number.
+// untilSummary sends facts from fact n on until the model is shown a summary, and returns the number
+// of the next fact.
 func (h *harness) untilSummary(n int) int {
 	h.t.Helper()
 	for range 200 {
@@ -153,7 +153,7 @@ func (h *harness) untilSummary(n int) int {
 // A summary must not contain what was taken back.
 func TestSummaryOfWhatWasTakenBackIsDropped(t *testing.T) {
 	t.Parallel()
-	h := summarised(t, lastFact)
+	h := newSummarizingHarness(t, lastFact)
 	n := h.untilSummary(0)
 	covered := facts(h.summaryShown())[0]
 	for range n - covered {
@@ -168,7 +168,7 @@ func TestSummaryOfWhatWasTakenBackIsDropped(t *testing.T) {
 // The summary is used again after a restart and after /resume.
 func TestSummaryIsStored(t *testing.T) {
 	t.Parallel()
-	h := summarised(t, lastFact)
+	h := newSummarizingHarness(t, lastFact)
 	n := h.untilSummary(0)
 	h.end()
 	h.start()
@@ -188,7 +188,7 @@ func TestSummaryIsStored(t *testing.T) {
 	}
 }
 
-// A summariser that fails disturbs nobody.
+// Answers go on without a summary when the model fails to make one.
 func TestSummariserThatFailsChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]llmtest.Answer{
@@ -198,7 +198,7 @@ func TestSummariserThatFailsChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var tried atomic.Int64
-			h := summarised(t, func(llmtest.Call) llmtest.Answer { tried.Add(1); return answer })
+			h := newSummarizingHarness(t, func(llmtest.Call) llmtest.Answer { tried.Add(1); return answer })
 			for n := range 80 {
 				if got := h.ask(room, fact(n)); got != "noted" {
 					t.Fatalf("turn %d: %q", n, got)

@@ -11,8 +11,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// naming returns a harness whose model makes titles by the function name.
-func naming(t *testing.T, name func() llmtest.Answer) *harness {
+// newTitleHarness returns a harness whose model answers requests for a title with name.
+func newTitleHarness(t *testing.T, name func() llmtest.Answer) *harness {
 	h := newHarness(t, func(p *Deps) { p.Config.Titles = true })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.Messages[0].Content == titlePrompt {
@@ -32,10 +32,10 @@ func (h *harness) title() string {
 	return c.Title
 }
 
-func TestModelNamesTheConversationBehindTheTalk(t *testing.T) {
+func TestModelNamesTheConversationInTheBackground(t *testing.T) {
 	t.Parallel()
 	end, answer := waittest.Gate(t)
-	h := naming(t, func() llmtest.Answer {
+	h := newTitleHarness(t, func() llmtest.Answer {
 		<-end
 		return llmtest.Answer{Text: "\n**\"Ein plattes Rad.\"**\nas you wished"}
 	})
@@ -60,10 +60,10 @@ func TestModelNamesTheConversationBehindTheTalk(t *testing.T) {
 	}
 }
 
-// A title that a person or a place has given is never replaced.
+// A title that a person has set, or that a place has, is never replaced.
 func TestTitlesThatWereGivenAreKept(t *testing.T) {
 	t.Parallel()
-	h := naming(t, func() llmtest.Answer { t.Error("the model was asked for a title"); return llmtest.Answer{Text: "no"} })
+	h := newTitleHarness(t, func() llmtest.Answer { t.Error("the model was asked for a title"); return llmtest.Answer{Text: "no"} })
 	h.ask(room, "/new Bikes")
 	h.ask(room, "my tyre is flat")
 	in := h.inbound("cli:thread", "hello")
@@ -81,11 +81,11 @@ func TestTitlesThatWereGivenAreKept(t *testing.T) {
 }
 
 // A title that arrives late does not replace the one that somebody has given meanwhile.
-func TestALateTitleYieldsToAPersons(t *testing.T) {
+func TestLateTitleOfTheModelDoesNotReplaceAPersonsTitle(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 9)
 	end, answer := waittest.Gate(t)
-	h := naming(t, func() llmtest.Answer { asked <- struct{}{}; <-end; return llmtest.Answer{Text: "By the model"} })
+	h := newTitleHarness(t, func() llmtest.Answer { asked <- struct{}{}; <-end; return llmtest.Answer{Text: "By the model"} })
 	h.ask(room, "hello")
 	waittest.Receive(t, asked, "the model is asked for a title")
 	h.ask(room, "/title Mine")
@@ -106,7 +106,7 @@ func TestWithoutATitleOfTheModelTheFirstLineStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tried := make(chan struct{}, 9)
-			h := naming(t, func() llmtest.Answer { tried <- struct{}{}; return answer })
+			h := newTitleHarness(t, func() llmtest.Answer { tried <- struct{}{}; return answer })
 			h.ask(room, "first line\nsecond")
 			waittest.Receive(t, tried, "the model is asked for a title")
 			if got := h.ask(room, "next"); got != "echo: next" {

@@ -10,35 +10,37 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"parley/conversation"
 	"parley/llm"
 	"parley/llm/llmtest"
 	"parley/tools"
 )
 
-// gauge counts how many calls of a tool run at the same time.
-type gauge struct {
+// concurrencyGauge measures how many calls of a tool run at the same time.
+type concurrencyGauge struct {
 	mu        sync.Mutex
 	now, most int
 }
 
-func (g *gauge) call(_ context.Context, arguments json.RawMessage) (string, error) {
+func (g *concurrencyGauge) call(_ context.Context, arguments json.RawMessage) (string, error) {
 	g.add(1)
 	time.Sleep(time.Millisecond) // so that calls which may overlap do
 	g.add(-1)
 	return "result of " + string(arguments), nil
 }
 
-func (g *gauge) add(n int) {
+func (g *concurrencyGauge) add(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.now += n
 	g.most = max(g.most, g.now)
 }
 
-// A model may call a tool by a name that no tool can have. It is told so, and the conversation
-// goes on: servers refuse to be sent such a name.
-func TestMadeUpNameOfAToolHarmsNothing(t *testing.T) {
+// A model may call a tool by a name that no tool can have. It is told so, and the conversation goes
+// on, although servers refuse requests that contain such a name.
+func TestCallOfAnInvalidToolNameIsAnswered(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"functions.clock now", "Uhr:später", strings.Repeat("long", 100), "shop/../pay\n"} {
 		h := newHarness(t, nil)
@@ -52,11 +54,70 @@ func TestMadeUpNameOfAToolHarmsNothing(t *testing.T) {
 	}
 }
 
+// A person ends the run while its tools are at work. The conversation keeps what was done, and the
+// model is told of the calls whose outcome nobody knows, so that it repeats none of them blindly.
+func TestStopKeepsWhatToolsHaveDone(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(h *harness){
+		"by /stop":      func(h *harness) { h.say(room, "/stop") },
+		"by its number": func(h *harness) { h.router.Cancel(room, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			waits := make(chan struct{})
+			h := newHarness(t, func(p *Deps) {
+				p.Config.MaxParallelTools = 2
+				tool := func(name string, call func(ctx context.Context) (string, error)) tools.Tool {
+					return tools.Tool{Name: name, Parameters: json.RawMessage(`{"type":"object"}`),
+						Call: tools.Text(func(ctx context.Context, _ json.RawMessage) (string, error) { return call(ctx) })}
+				}
+				registry, err := tools.NewRegistry(
+					tool("pay", func(context.Context) (string, error) { return "paid", nil }),
+					tool("ship", func(ctx context.Context) (string, error) {
+						close(waits)
+						<-ctx.Done()
+						return "", ctx.Err()
+					}),
+					tool("thank", func(ctx context.Context) (string, error) {
+						<-ctx.Done()
+						return "", ctx.Err()
+					}),
+					tool("rate", func(context.Context) (string, error) { return "rated", nil }))
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Tools = registry
+			})
+			h.server.Script(llmtest.Answer{ToolCalls: []llm.ToolCall{
+				{ID: "a", Name: "pay", Arguments: "{}"}, {ID: "b", Name: "ship", Arguments: "{}"}, {ID: "c", Name: "thank", Arguments: "{}"}, {ID: "d", Name: "rate", Arguments: "{}"},
+			}}, llmtest.Answer{Text: "I look first."})
+			h.say(room, "order it")
+			<-waits
+			until(t, "two calls under way and one ended", func() bool {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				return len(h.called) == 4 // their beginnings, and the end of pay
+			})
+			end(h)
+			if got := h.reply(room); got != stopped {
+				t.Errorf("the reply: %q", got)
+			}
+			want := []string{"user: order it", "assistant: ", "tool: paid", "tool: " + callInterrupted, "tool: " + callInterrupted, "tool: " + callStopped}
+			if diff := cmp.Diff(want, h.archive()); diff != "" {
+				t.Error(diff)
+			}
+			if got := h.ask(room, "go on"); got != "I look first." || h.server.Refused() > 0 {
+				t.Errorf("the next answer: %q; refused: %v", got, h.server.Refusals())
+			}
+		})
+	}
+}
+
 // When a model asks for a hundred calls at once, only some are run, a few at a time, and
 // it is told which were not run.
 func TestCallsOfOneRoundAreBounded(t *testing.T) {
 	t.Parallel()
-	running := &gauge{}
+	running := &concurrencyGauge{}
 	h := newHarness(t, func(p *Deps) {
 		p.Config.MaxParallelTools, p.Budget = 3, 20_000
 		registry, err := tools.NewRegistry(tools.Tool{Name: "count", Parameters: json.RawMessage(`{"type":"object"}`), Call: tools.Text(running.call)})
@@ -100,7 +161,7 @@ func TestCallsOfOneRoundAreBounded(t *testing.T) {
 	}
 }
 
-// The flag tells whether a call failed, not the text of its result.
+// Whether a call failed is known from its flag, not from the text of its result.
 func TestFailedCallsAreFlagged(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) {

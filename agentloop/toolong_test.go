@@ -11,9 +11,9 @@ import (
 	"parley/tools"
 )
 
-// refusing is a server that takes lists up to so many bytes of text, and refuses
-// others in its words.
-func refusing(most int, status int, words string) func(llmtest.Call) llmtest.Answer {
+// limitedServer returns the answers of a server that accepts lists of up to most bytes of text, and
+// refuses longer ones with a status and words.
+func limitedServer(most int, status int, words string) func(llmtest.Call) llmtest.Answer {
 	return func(c llmtest.Call) llmtest.Answer {
 		bytes := 0
 		for _, m := range c.Messages {
@@ -26,8 +26,8 @@ func refusing(most int, status int, words string) func(llmtest.Call) llmtest.Ans
 	}
 }
 
-// checkQuestions fails the test where a call holds less of the question than a
-// reader could make sense of.
+// checkQuestions fails the test if a call contains so little of the question that nobody could
+// understand it.
 func (h *harness) checkQuestions(calls []llmtest.Call, question string) {
 	h.t.Helper()
 	for _, c := range calls {
@@ -71,8 +71,8 @@ func TestShortMessageThatIsRefusedAsTooLongIsReported(t *testing.T) {
 	}
 }
 
-// A long message is cut down to a few sentences, but no further. If that is refused too,
-// the chat says so, the archive keeps the whole message, and the next one is answered.
+// A long message is cut to no less than a few sentences. If these are refused, too, the chat says so,
+// the archive keeps the whole message, and the next message is answered.
 func TestTooLongMessageIsReportedAndTheNextIsAnswered(t *testing.T) {
 	t.Parallel()
 	question := "First of all: " + strings.Repeat("word ", 4000) + "That was all."
@@ -87,7 +87,7 @@ func TestTooLongMessageIsReportedAndTheNextIsAnswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, func(p *Deps) { p.Config.SystemPrompt = "Be brief."; p.Budget = 20_000 })
-			h.server.Reply(refusing(350, test.status, test.words))
+			h.server.Reply(limitedServer(350, test.status, test.words))
 			got := h.ask(room, question)
 			if !strings.Contains(got, "too long for the model: it has about 20000 characters") || !strings.Contains(got, "shorten") {
 				t.Errorf("reply %q", got)
@@ -113,7 +113,7 @@ func TestTooLongMessageIsReportedAndTheNextIsAnswered(t *testing.T) {
 	}
 }
 
-// Where a part of a long message fits, it is answered by what is shown of it.
+// A long message is answered from the part of it that fits.
 func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
 	t.Parallel()
 	question := "First of all: " + strings.Repeat("word ", 40_000) + "That was all."
@@ -125,7 +125,7 @@ func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
 		"named limit":   {"This model's maximum context length is 2000 tokens.", 2},
 	} {
 		h := newHarness(t, func(p *Deps) { p.Budget = 60_000 })
-		h.server.Reply(refusing(8000, http.StatusRequestEntityTooLarge, test.words))
+		h.server.Reply(limitedServer(8000, http.StatusRequestEntityTooLarge, test.words))
 		if got := h.ask(room, question); got != "answered" {
 			t.Errorf("%s: reply %q", name, got)
 		}
@@ -140,9 +140,9 @@ func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
 	}
 }
 
-// If the tools leave no room for a question, the operator reads it in the log and nothing
-// is sent.
-func TestNoRoomForAQuestionIsReported(t *testing.T) {
+// If the tools leave no room for a question, the model is not called, and the operator reads why in
+// the log.
+func TestToolsThatLeaveNoRoomForAQuestionAreReported(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) {
 		registry, err := tools.NewRegistry(tools.Tool{Name: "large", Description: strings.Repeat("It does this and that. ", 1000),

@@ -15,21 +15,21 @@ import (
 	"parley/llm/llmtest"
 )
 
-// alice has one session over these places.
+// Alice's linked accounts: her session has these places.
 const (
 	alice = conversation.Key("user:alice")
 	phone = conversation.Key("cli:phone")
 	desk  = conversation.Key("cli:desk")
 )
 
-// from is a message of alice's from one of her places, which is its address too.
+// from returns a message that Alice writes in one of her places.
 func (h *harness) from(place conversation.Key, text string) conversation.Inbound {
 	in := h.inbound(alice, text)
 	in.Origin, in.Address = place, string(place)
 	return in
 }
 
-// replies waits until so many are due in alice's session.
+// replies waits until n replies are due in Alice's session, and returns them.
 func (h *harness) replies(n int) (list []string) {
 	h.t.Helper()
 	until(h.t, fmt.Sprint(n, " replies"), func() bool {
@@ -46,10 +46,10 @@ func (h *harness) replies(n int) (list []string) {
 	return list
 }
 
-// One talk over two devices: each question is answered where it was asked, in
-// order, and the assistant knows what was said on the other device. What waits
-// from both at once makes no reply that only one of them sees.
-func TestEachPlaceOfAPersonGetsItsOwnAnswers(t *testing.T) {
+// Alice writes from two devices: each question is answered where it was asked, in order, and the
+// assistant knows what was said on the other device. Messages that wait from both get separate
+// replies, since a reply is shown on one device only.
+func TestEachPlaceOfAPersonGetsTheAnswersToItsOwnQuestions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.end()
@@ -69,9 +69,8 @@ func TestEachPlaceOfAPersonGetsItsOwnAnswers(t *testing.T) {
 	}
 }
 
-// What is asked on one device while the answer for another is being written
-// waits for an answer of its own.
-func TestAQuestionFromElsewhereDuringARunIsAnsweredThere(t *testing.T) {
+// A question from one device, during the answer to another device, gets an answer of its own.
+func TestQuestionFromAnotherPlaceDuringARunIsAnsweredThere(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -91,10 +90,10 @@ func TestAQuestionFromElsewhereDuringARunIsAnsweredThere(t *testing.T) {
 	}
 }
 
-// /stop on the desk ends what the phone asked for. Both are told, and so is
-// whoever's question it settled unanswered; what was written is shown where it
-// was asked for.
-func TestStopFromOneDeviceEndsTheRunOfAnother(t *testing.T) {
+// A /stop from the desk ends the run that the phone began. Both get a reply, and so does each place
+// whose question it settled without an answer. The part of the answer that was written is shown where
+// the question came from.
+func TestStopFromOnePlaceEndsTheRunOfAnother(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
@@ -113,8 +112,8 @@ func TestStopFromOneDeviceEndsTheRunOfAnother(t *testing.T) {
 	}
 }
 
-// Another process runs the channel of one of the places. What comes from there
-// is that one's to answer: this one has no way to send the reply.
+// Messages from a place whose channel another process runs are left to that process, since this one
+// can't send the reply.
 func TestAPlaceOfAChannelThatDoesNotRunIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -129,25 +128,25 @@ func TestAPlaceOfAChannelThatDoesNotRunIsLeftAlone(t *testing.T) {
 	}
 }
 
-// branches are where each channel keeps its files.
-type branches map[string]shelf
+// filesByChannel holds the files of each channel.
+type filesByChannel map[string]channelFiles
 
-func (b branches) Fetch(ctx context.Context, channel string, file media.Attachment) (io.ReadCloser, error) {
+func (b filesByChannel) Fetch(ctx context.Context, channel string, file media.Attachment) (io.ReadCloser, error) {
 	return b[channel].Fetch(ctx, channel, file)
 }
 
-func TestFilesAreFetchedFromTheChannelThatTheyCameBy(t *testing.T) {
+func TestFilesAreFetchedFromTheirOwnChannel(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(p *Deps) { p.Files = branches{"cli": {"notes": "buy milk"}} })
-	h.accept(filed(h.from(desk, "see this"), media.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}))
+	h := newHarness(t, func(p *Deps) { p.Files = filesByChannel{"cli": {"notes": "buy milk"}} })
+	h.accept(withFiles(h.from(desk, "see this"), media.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}))
 	h.replies(1)
 	if !strings.Contains(h.asked(), "buy milk") {
 		t.Errorf("the model was sent\n%s", h.asked())
 	}
 }
 
-// Two bots share the session of a private chat: what waits for both at once makes
-// no reply that the person sees only in the chat with one of them.
+// When two bots share the session of a private chat, messages that wait for both get separate replies,
+// each in the chat with its bot.
 func TestARunAnswersTheMessagesOfOneBot(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

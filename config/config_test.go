@@ -54,14 +54,14 @@ func TestDefaultsAreAllowedThemselves(t *testing.T) {
 		if m.isSecret() || m.isNamed() || m.isIdentity() || m.value.Kind() == reflect.Slice || m.value.Kind() == reflect.Pointer {
 			continue
 		}
-		if _, ok := convert(m, documented(m)); !ok {
+		if _, ok := convert(m, documentedDefault(m)); !ok {
 			t.Errorf("%s: the default %v is not allowed: %s", m.path, m.value, m.allowed())
 		}
 	}
 }
 
-// documented is the default of a key as a value of a document.
-func documented(m member) any {
+// documentedDefault returns the default of a key as a TOML value.
+func documentedDefault(m member) any {
 	switch {
 	case m.value.Type() == durationType:
 		return fmt.Sprint(m.value)
@@ -80,7 +80,7 @@ func TestKeysThatHoldSecretsAreSecret(t *testing.T) {
 	}
 }
 
-// A token that can't be one is a problem of its key, wherever it is set, and not shown.
+// A malformed token is a problem of its key, wherever it is set, and is not shown.
 func TestMalformedTelegramTokenIsAProblemOfItsKey(t *testing.T) {
 	t.Parallel()
 	const isNone = ": found a secret of another form, allowed: a bot token as @BotFather gives it (123456:ABC-DEF)"
@@ -116,7 +116,7 @@ func TestTelegramTokenFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// The key of OpenAI must not go to whatever server [llm] names.
+// OPENAI_API_KEY is not sent to another server that [llm] names.
 func TestOpenAIKeyIsNotTakenForAnotherServer(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, DefaultPath, `llm.base_url = "http://example.com/v1"`)
@@ -141,8 +141,7 @@ func TestConfigNeverPrintsItsSecrets(t *testing.T) {
 	}
 }
 
-// commentedKey is a line of the example that shows a default. Prose has a
-// space behind its "#".
+// commentedKey matches a line of the example that shows a default. Prose has a space after its "#".
 var commentedKey = regexp.MustCompile(`(?m)^#(\S| {4})`)
 
 func TestExampleShowsEveryKeyWithItsDefault(t *testing.T) {
@@ -187,7 +186,7 @@ func isGiven(t *testing.T, doc, key string) bool {
 	return md.IsDefined(strings.Split(key, ".")...)
 }
 
-// unsetByDefault are the keys that have no default.
+// unsetByDefault returns the keys without a default.
 func unsetByDefault() []string {
 	var unset []string
 	for _, m := range leaves(reflect.ValueOf(Default()), "") {
@@ -198,7 +197,7 @@ func unsetByDefault() []string {
 	return unset
 }
 
-// allKeys are the full names of every key, those of secret files included.
+// allKeys returns the full names of all keys, including those for secret files.
 func allKeys(v reflect.Value, path string) []string {
 	var all []string
 	members := membersOf(v, path)
@@ -215,8 +214,8 @@ func allKeys(v reflect.Value, path string) []string {
 	return all
 }
 
-// documentedKeys are the rows of the tables of docs/configuration.md: allowed
-// and default by full key.
+// documentedKeys returns the rows of the tables of docs/configuration.md: the allowed values and the
+// default by full key.
 func documentedKeys(doc string) map[string][2]string {
 	rows := make(map[string][2]string)
 	section := ""
@@ -233,8 +232,7 @@ func documentedKeys(doc string) map[string][2]string {
 	return rows
 }
 
-// documentedLeaves are all keys, those of sections that have names of their own as keys of
-// [SECTION.NAME].
+// documentedLeaves returns all keys. Those of named sections are keys of [SECTION.NAME].
 func documentedLeaves() []member {
 	var all []member
 	for _, m := range leaves(reflect.ValueOf(Default()), "") {
@@ -282,8 +280,8 @@ func TestDocsDescribeEveryKey(t *testing.T) {
 	}
 }
 
-// checkRow compares what the docs say of a key with the code. Durations are
-// allowed as such, without examples; long defaults are told in words.
+// checkRow compares the docs of a key with the code. The allowed values of durations are not listed, and
+// long defaults are described.
 func checkRow(t *testing.T, m member, allowed, byDefault string) {
 	t.Helper()
 	want := strings.Replace(m.allowed(), ` such as "30s", "5m" or "720h"`, "", 1)
@@ -295,7 +293,7 @@ func checkRow(t *testing.T, m member, allowed, byDefault string) {
 	}
 }
 
-// defaultText is the default of a key as TOML in a code span.
+// defaultText returns the default of a key as TOML in a code span.
 func defaultText(m member) string {
 	if m.value.Kind() == reflect.Pointer && m.value.IsNil() {
 		return "not set"
@@ -307,7 +305,7 @@ func defaultText(m member) string {
 		return "`{}`"
 	}
 	var b bytes.Buffer
-	if err := toml.NewEncoder(&b).Encode(map[string]any{"x": documented(m)}); err != nil {
+	if err := toml.NewEncoder(&b).Encode(map[string]any{"x": documentedDefault(m)}); err != nil {
 		return err.Error()
 	}
 	return "`" + strings.TrimSpace(strings.TrimPrefix(b.String(), "x = ")) + "`"
@@ -330,7 +328,7 @@ func TestExamplesInDocsLoad(t *testing.T) {
 	}
 }
 
-// secretFile is a line that names a file, which a reader has and a test has not.
+// secretFile matches a line that names a file with a secret, which does not exist in the test.
 var secretFile = regexp.MustCompile(`(?m)^(\w+)_file = .*$`)
 
 func TestMessagesInDocsAreTheGateways(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The URL of the environment stands in for a missing key, and only for that. One of another kind of database is left alone,
-// since other programs use the variable, too.
+// DATABASE_URL is used only if the key is missing. A URL of another kind of database is ignored, since other programs use the
+// variable, too.
 func TestDatabaseURLStandsInForTheKey(t *testing.T) {
 	t.Parallel()
 	const own, other = "postgres://parley@db/parley", "mysql://parley@db/parley"

@@ -51,8 +51,8 @@ func sampleDefaults() sample {
 	}
 }
 
-// loadSample loads a document as "config.toml" of an otherwise empty folder,
-// in which files stands, and names problems relative to it.
+// loadSample loads a document as "config.toml" in a folder with these files, and names problems relative
+// to the folder.
 func loadSample(t *testing.T, doc string, files, env map[string]string) (sample, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -146,8 +146,7 @@ func TestAFileThatIsNoConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// Each case is a document with one problem and the whole line that the
-// operator reads about it.
+// Each case is a document with one problem, and the line that the operator reads about it.
 func TestProblemsSayWhatWasFoundAndWhatIsAllowed(t *testing.T) {
 	for _, c := range []struct{ doc, want string }{
 		{"\n[chat]\nsend_rate = \"fast\"", `config.toml:3: chat.send_rate: found "fast" (string), allowed: a number >= 0`},
@@ -335,7 +334,7 @@ func TestProblemsWithSecretsNeverShowThem(t *testing.T) {
 	}
 }
 
-// However a secret's value is mistyped, no message repeats a telling piece of it.
+// However a secret's value is mistyped, no error message contains a part of it.
 func TestNoSyntaxErrorShowsAValue(t *testing.T) {
 	for _, value := range []string{
 		secret, "sk-SECRET", "0xSECRET", "+SECRET", "-123456789SECRET", "123456789.SECRET", "12:34:567SECRET", "0123456789", "123456789_",
@@ -383,7 +382,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// A misspelt price would show a model as free.
+// A misspelt key in a price is an error: it would make a model look free.
 func TestPricesAreReadStrictly(t *testing.T) {
 	want := llm.Prices{"openai/gpt-5.1": {Input: 1.25, Output: 10}, "local": {}}
 	for _, doc := range []string{

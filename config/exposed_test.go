@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A configuration that other users of the machine can read is named with its
-// mode, the keys that it holds, and the command that helps.
+// A configuration with secrets that other users of the machine can read is named with its mode, its secret
+// keys, and the command that changes the mode.
 func TestExposedNamesFilesWithSecretsThatOthersCanRead(t *testing.T) {
 	const secrets = "[telegram]\ntoken = \"123:a-secret\"\n[http]\ntoken_file = \"http-secret\"\n"
 	for name, c := range map[string]struct {
@@ -51,7 +51,7 @@ func TestExposedNamesFilesWithSecretsThatOthersCanRead(t *testing.T) {
 	}
 }
 
-// enterable is a temporary folder into which other users may look.
+// enterable returns a temporary folder that other users may enter.
 func enterable(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "parley-config")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whoever has the server ask for no token must be told where that does not go,
-// along with whatever else is wrong.
+// auth = "none" is allowed only on addresses of the machine itself. The problem is reported together with
+// all others.
 func TestServerWithoutATokenIsForItsOwnMachine(t *testing.T) {
 	const needsToken = `, which other machines reach, and auth = "none", allowed: with auth = "none" an address of this machine alone such as "127.0.0.1:8787"`
 	const instead = `, and auth = "none", allowed: auth = "token", without which whoever reaches the proxy may do everything`
@@ -46,7 +46,7 @@ config.toml:5: http.listen: found "0.0.0.0:8787" (string)` + needsToken},
 	}
 }
 
-// withoutFolders are the problems with the file's name alone.
+// withoutFolders returns problems with file names instead of paths.
 func withoutFolders(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(fmt.Sprint(err), "\n") {

@@ -24,8 +24,8 @@ func TestPeopleAndTheirAccountsAreRead(t *testing.T) {
 	}
 }
 
-// Whoever links accounts by a slip of the finger would show one person's private
-// talk to another, or wonder why nothing is shared.
+// A mistyped account would share the private messages of another person, or nothing at all, so that
+// accounts are checked.
 func TestProblemsWithAccountsSayWhatIsAllowed(t *testing.T) {
 	const account = `allowed: "telegram:USER" or "discord:USER", with the person's id there, which is a number`
 	for _, c := range []struct{ doc, want string }{

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Everything that is wrong with servers of tools is told at once, each with its line.
+// All problems of tool servers are reported at once, each with its line.
 func TestProblemsOfServersOfToolsNameTheirLines(t *testing.T) {
 	_, err := loadText(t, `[mcp.both]
 command = "npx"
@@ -75,7 +75,7 @@ Authorization_file = "y"
 	}
 }
 
-// Secrets of servers come from files too, and are shown nowhere.
+// Secrets of tool servers may come from files, and are not shown.
 func TestSecretsOfServersOfToolsComeFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "token.txt"), "a-secret\n")

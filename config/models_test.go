@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-// Keys that would have no effect are told, with the line that they stand on.
+// Keys that would have no effect are reported with their lines.
 func TestEmbeddingsAndTranscriptionNeedAModel(t *testing.T) {
 	for doc, want := range map[string]string{
 		"[embeddings]\nbase_url = \"http://127.0.0.1:11434/v1\"": `config.toml:2: embeddings.base_url: found an address without a model, allowed: model = "NAME" in the same section, which turns embeddings on`,

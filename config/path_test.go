@@ -25,9 +25,9 @@ func TestPathsAreRelativeToTheFile(t *testing.T) {
 	}
 }
 
-// A gateway of an earlier version had its database in the folder where it was started.
-// It must not begin anew with an empty one.
-func TestDatabaseInTheWorkingFolderIsNotPassedOver(t *testing.T) {
+// Earlier versions had their database in the folder in which they were started. Such a database is
+// reported, so that a gateway does not begin with an empty one.
+func TestDatabaseInTheWorkingFolderIsReported(t *testing.T) {
 	folder, working := t.TempDir(), t.TempDir()
 	file := filepath.Join(folder, "my.toml")
 	write(t, file, "\ndatabase = \"old.db\"")
@@ -43,7 +43,7 @@ func TestDatabaseInTheWorkingFolderIsNotPassedOver(t *testing.T) {
 	}
 }
 
-// A container is told by its environment where to listen; the file has the last word.
+// A container's environment says where to listen, unless the file does.
 func TestListenFromTheEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), DefaultPath)
 	env := map[string]string{"HTTP_LISTEN": "0.0.0.0:8787"}
@@ -62,7 +62,7 @@ func TestListenFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// An error that a key causes later names the line where the key stands.
+// An error that a key causes later names the key's line.
 func TestOriginNamesTheLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), DefaultPath)
 	write(t, file, "\n[http]\nlisten = \"127.0.0.1:1\"\n")

@@ -9,8 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Whoever is shown the configuration sees no secret, of whatever key, however
-// it was given: this fills every secret that there is.
+// Settings show no secret of any key, wherever it was set: the test sets every secret.
 func TestSettingsShowNoSecret(t *testing.T) {
 	c := Default()
 	n := 0
@@ -42,7 +41,7 @@ func TestSettingsShowNoSecret(t *testing.T) {
 	}
 }
 
-// Every key is listed with what it holds and where that comes from.
+// Every key is listed with its value and the value's source.
 func TestSettingsSayWhereEachComesFrom(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "token.txt", "the-token-of-the-server\n")

@@ -11,7 +11,7 @@ import (
 func TestOverviewShowsWhoHasUsedMostOfTheBudgets(t *testing.T) {
 	t.Parallel()
 	var caps *budgets.Budgets
-	d := newDesk(t, func(deps *console.Deps) {
+	d := newConsoleHarness(t, func(deps *console.Deps) {
 		var err error
 		if caps, err = budgets.Open(t.Context(), deps.Store, budgets.Config{PersonTokens: 1000, TotalCost: 10}); err != nil {
 			t.Fatal(err)

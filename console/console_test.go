@@ -20,10 +20,10 @@ const chat = conversation.Key("telegram:chat:42")
 
 var ada = conversation.Sender{ID: "42", Name: "Ada"}
 
-// The operator sees at a glance what was used, by whom, and what it cost.
-func TestTheOverviewSaysWhatWasUsedAndWhatItCost(t *testing.T) {
+// The overview shows use by person, and its cost.
+func TestOverviewShowsUsageAndCost(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(p *console.Deps) {
+	d := newConsoleHarness(t, func(p *console.Deps) {
 		p.Cost = func(model string, prompt, _, _ int64) (float64, bool) {
 			return float64(prompt) / 1000, model == "fake"
 		}
@@ -40,7 +40,7 @@ func TestTheOverviewSaysWhatWasUsedAndWhatItCost(t *testing.T) {
 
 func TestCutAnswerIsMarkedInTranscriptAndTrace(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	of := d.talk(chat, ada, "a story", "Once upon a", func(r *conversation.Run) {
 		r.FinishReason = steps.FinishLength
 		r.Messages[len(r.Messages)-1].FinishReason = steps.FinishLength
@@ -51,16 +51,16 @@ func TestCutAnswerIsMarkedInTranscriptAndTrace(t *testing.T) {
 		`<span class="trouble">cut off at the length limit</span>`)
 }
 
-// A model without a price does not make everything look free.
-func TestACostThatIsNotKnownIsNotShownAsNothing(t *testing.T) {
+// The cost of models without a price is shown as unknown.
+func TestUnknownCostIsNotShownAsZero(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(p *console.Deps) {
+	d := newConsoleHarness(t, func(p *console.Deps) {
 		p.Cost = func(model string, _, _, _ int64) (float64, bool) { return 1.5, model == "fake" }
 	})
 	d.talk(chat, ada, "hello", "hi", nil)
 	d.talk(chat, ada, "hello", "hi", func(r *conversation.Run) { r.Model = "other" })
 	d.shows(d.browser.Page("/console/"), "≥ 1.5")
-	free := newDesk(t, nil)
+	free := newConsoleHarness(t, nil)
 	free.talk(chat, ada, "hello", "hi", nil)
 	free.shows(free.browser.Page("/console/"), `<dt>Cost</dt><dd>–</dd>`)
 }
@@ -68,7 +68,7 @@ func TestACostThatIsNotKnownIsNotShownAsNothing(t *testing.T) {
 // Sessions are found by channel, person and words.
 func TestSessionsAreFound(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	d.talk(chat, ada, "where is the Oceanário", "in Lisbon", nil)
 	d.talk("discord:dm:7", conversation.Sender{ID: "7", Name: "Bob"}, "hello", "hi", nil)
 	for query, want := range map[string][2]bool{
@@ -87,10 +87,10 @@ func TestSessionsAreFound(t *testing.T) {
 	}
 }
 
-// Every message of a long conversation is on exactly one page, whichever way one turns them.
+// Every message of a long conversation is on exactly one page, forwards and backwards.
 func TestEveryMessageOfALongConversationIsOnOnePage(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	var of conversation.Conversation
 	for n := range 130 {
 		of = d.talk(chat, ada, fmt.Sprint("question ", n), "answer", nil)
@@ -121,11 +121,11 @@ func TestEveryMessageOfALongConversationIsOnOnePage(t *testing.T) {
 	d.shows(d.browser.Page("/console/conversation/"+of.ID+"?at=57#m57"), `id="m57"`, `id="m147"`)
 }
 
-// A trace tells how an answer came about: calls with their times, what the
-// window left out, what a tool was asked and gave, and errors.
-func TestATraceTellsHowAnAnswerCameAbout(t *testing.T) {
+// A trace shows how an answer was made: calls with their times, the messages that the window left out,
+// arguments and results of tools, and errors.
+func TestTraceShowsCallsWindowAndErrors(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	of := d.talk(chat, ada, "what time is it?", "It is noon.", func(r *conversation.Run) {
 		start := r.StartedAt
 		r.Steps = []steps.Step{
@@ -158,10 +158,10 @@ func TestATraceTellsHowAnAnswerCameAbout(t *testing.T) {
 	}
 }
 
-// What the operator does is done, and asked for first.
+// Conversations are renamed, archived, reset and deleted. Deletions are confirmed first.
 func TestConversationsAreRenamedArchivedResetAndDeleted(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	of := d.talk(chat, ada, "hello", "hi", nil)
 	at := "/console/conversation/" + of.ID
 	if status, page := d.submit(at+"/rename", url.Values{"title": {"  A   new title "}}); status != http.StatusOK || !strings.Contains(page, "<h1 dir=\"auto\">A new title</h1>") {
@@ -187,7 +187,7 @@ func TestConversationsAreRenamedArchivedResetAndDeleted(t *testing.T) {
 		t.Errorf("delete: %d", status)
 	}
 	if status, _, _ := d.browser.Get(at); status != http.StatusNotFound {
-		t.Errorf("what was deleted answers %d", status)
+		t.Errorf("a deleted conversation answers %d", status)
 	}
 	if status, _ := d.submit("/console/session/delete", key); status != http.StatusOK {
 		t.Errorf("delete all: %d", status)
@@ -197,10 +197,10 @@ func TestConversationsAreRenamedArchivedResetAndDeleted(t *testing.T) {
 	}
 }
 
-// A foreign page can't make the operator's browser do anything.
-func TestPagesOfOtherSitesDoNothing(t *testing.T) {
+// Forms that another site's page sends with the operator's browser are refused.
+func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	of := d.talk(chat, ada, "hello", "hi", nil)
 	d.browser.Page("/console/")
 	for _, path := range []string{"/console/session/archive", "/console/session/reset", "/console/session/delete", "/console/deliveries/1/retry",
@@ -218,9 +218,9 @@ func TestPagesOfOtherSitesDoNothing(t *testing.T) {
 	}
 }
 
-func TestDeliveriesShowWhatIsSetAside(t *testing.T) {
+func TestDeliveriesShowRepliesThatAreSetAside(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	d.talk(chat, ada, "hello", "the answer", nil)
 	held := d.due(chat)[0]
 	held.Attempts = 7
@@ -229,10 +229,10 @@ func TestDeliveriesShowWhatIsSetAside(t *testing.T) {
 	d.shows(d.browser.Page("/console/"), "1 set aside")
 }
 
-// A reply that was refused is sent again once, and its sender is told.
+// A refused reply is sent again once, and the sender is notified.
 func TestAFailedDeliveryIsSentAgain(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	d.talk(chat, ada, "hello", "the answer", nil)
 	failed := d.due(chat)[0]
 	d.must(d.store.Mark(t.Context(), failed, conversation.MarkFailed, "403: blocked"))
@@ -246,11 +246,10 @@ func TestAFailedDeliveryIsSentAgain(t *testing.T) {
 	}
 }
 
-// People are let in by a button, and put out by another.
-// A flood of strangers must not hide who was let in.
-func TestPairingPageShowsTheNewestOfACrowd(t *testing.T) {
+// Many strangers do not hide the people who have access.
+func TestPairingPageShowsTheNewestOfManyStrangers(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	for i := range 103 {
 		_, _, err := pairing.New(d.store).Ask(t.Context(), conversation.Account{Channel: "telegram"}, fmt.Sprint("stranger-", i), "Somebody")
 		d.must(err)
@@ -264,7 +263,7 @@ func TestPairingPageShowsTheNewestOfACrowd(t *testing.T) {
 
 func TestPairingsAreApprovedAndRevoked(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	p, _, err := pairing.New(d.store).Ask(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	d.must(err)
 	d.shows(d.browser.Page("/console/pairing"), p.Code)
@@ -275,26 +274,26 @@ func TestPairingsAreApprovedAndRevoked(t *testing.T) {
 	d.shows(d.browser.Page("/console/confirm?do=revoke&channel=telegram&user=42"), `name="user" value="42"`)
 	d.submit("/console/pairing/revoke", url.Values{"channel": {"telegram"}, "user": {"42"}})
 	if in, _ := pairing.New(d.store).Has(t.Context(), conversation.Account{Channel: "telegram"}, "42"); in {
-		t.Error("somebody who was put out is still in")
+		t.Error("a person whose access was revoked still has it")
 	}
 }
 
 // The console shows waiting messages and replies, and what each waits for.
 func TestQueuesAreShown(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	d.talk(chat, ada, "hello", "hi", nil)
 	_, err := d.store.Accept(t.Context(), nil, conversation.Inbound{Key: chat, SourceID: "w", Address: "{}", Sender: ada, Text: "are you there?", At: time.Now()})
 	d.must(err)
 	d.shows(d.browser.Page("/console/deliveries"), "are you there?", "To be sent", "telegram:chat:42")
 }
 
-// What waits for a bot whose token is gone is shown as such, and who was let in
-// with which bot.
-func TestTheConsoleTellsBotsApart(t *testing.T) {
+// The console shows messages that wait for a bot without a token, and with which bot each person has
+// access.
+func TestConsoleDistinguishesBots(t *testing.T) {
 	t.Parallel()
 	former, now := conversation.Account{Channel: "telegram", ID: "7000001"}, conversation.Account{Channel: "telegram", ID: "7000002"}
-	d := newDesk(t, func(p *console.Deps) { p.Channels = []conversation.Account{now} })
+	d := newConsoleHarness(t, func(p *console.Deps) { p.Channels = []conversation.Account{now} })
 	for _, bot := range []conversation.Account{former, now} {
 		d.must(bots.New(d.store).SetHealth(t.Context(), bot, bots.Serving, ""))
 		in := conversation.Inbound{Key: chat, Account: bot.ID, SourceID: "42:1", Address: "{}", Sender: ada, Text: "to " + bot.ID, At: time.Now()}

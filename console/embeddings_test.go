@@ -16,7 +16,7 @@ import (
 func TestTheOverviewShowsEmbeddings(t *testing.T) {
 	t.Parallel()
 	var status embedding.Status
-	d := newDesk(t, func(p *console.Deps) {
+	d := newConsoleHarness(t, func(p *console.Deps) {
 		p.Currency = "EUR"
 		p.Embeddings = func(context.Context) (embedding.Status, error) { return status, nil }
 	})
@@ -37,9 +37,9 @@ func TestTheOverviewShowsEmbeddings(t *testing.T) {
 
 // How much of the prompts came from the server's cache is shown for all answers, and in
 // the trace of each.
-func TestTheConsoleShowsWhatCameFromTheCache(t *testing.T) {
+func TestConsoleShowsCachedTokens(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	c := d.talk("telegram:chat:7", conversation.Sender{ID: "1", Name: "Ann"}, "hello", "hi", func(r *conversation.Run) { r.Prompt, r.Cached = 1200, 900 })
 	d.shows(d.browser.Page("/console/"), "From the cache</dt><dd>75 %")
 	d.shows(d.browser.Page("/console/conversation/"+c.ID+"/trace"), "900")

@@ -18,8 +18,8 @@ import (
 	"parley/sessions"
 )
 
-// desk is the console over a real store, without a gateway.
-type desk struct {
+// consoleHarness is the console with a real store, without a gateway.
+type consoleHarness struct {
 	t       *testing.T
 	store   *conversation.Store
 	lines   *console.Lines
@@ -29,9 +29,9 @@ type desk struct {
 	n       int // messages so far
 }
 
-func newDesk(t *testing.T, change func(*console.Deps)) *desk {
+func newConsoleHarness(t *testing.T, change func(*console.Deps)) *consoleHarness {
 	t.Helper()
-	d := &desk{t: t, store: storetest.New(t), lines: console.NewLines([]string{"a-long-secret"})}
+	d := &consoleHarness{t: t, store: storetest.New(t), lines: console.NewLines([]string{"a-long-secret"})}
 	d.log = slog.New(d.lines.Beside(slog.DiscardHandler))
 	parts := console.Deps{
 		Store: d.store, Feed: activity.NewFeed(), Lines: d.lines, Channels: []conversation.Account{{Channel: "telegram"}}, Log: d.log,
@@ -46,15 +46,15 @@ func newDesk(t *testing.T, change func(*console.Deps)) *desk {
 	return d
 }
 
-func (d *desk) must(err error) {
+func (d *consoleHarness) must(err error) {
 	d.t.Helper()
 	if err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// submit sends a form as a browser does, and returns what it leads to.
-func (d *desk) submit(path string, form url.Values) (status int, body string) {
+// submit sends a form like a browser, and returns the page that it leads to.
+func (d *consoleHarness) submit(path string, form url.Values) (status int, body string) {
 	d.t.Helper()
 	request, err := http.NewRequest(http.MethodPost, d.browser.URL+path, strings.NewReader(form.Encode()))
 	d.must(err)
@@ -63,8 +63,8 @@ func (d *desk) submit(path string, form url.Values) (status int, body string) {
 	return status, body
 }
 
-// talk has a message asked and answered; change may alter the run.
-func (d *desk) talk(key conversation.Key, who conversation.Sender, text, answer string, change func(*conversation.Run)) conversation.Conversation {
+// talk stores a question and its answer; change may alter the run.
+func (d *consoleHarness) talk(key conversation.Key, who conversation.Sender, text, answer string, change func(*conversation.Run)) conversation.Conversation {
 	d.t.Helper()
 	d.n++
 	ctx := d.t.Context()
@@ -87,15 +87,15 @@ func (d *desk) talk(key conversation.Key, who conversation.Sender, text, answer 
 	return committed.Conversation
 }
 
-// due gives the deliveries of a session that are to be sent.
-func (d *desk) due(key conversation.Key) []conversation.Delivery {
+// due returns the deliveries of a session that are due.
+func (d *consoleHarness) due(key conversation.Key) []conversation.Delivery {
 	d.t.Helper()
 	list, err := d.store.Deliveries(d.t.Context(), conversation.DeliveryQuery{Key: key, Ready: true, Limit: 10, Accounts: []conversation.Account{{Channel: key.Channel()}}})
 	d.must(err)
 	return list
 }
 
-func (d *desk) shows(page string, texts ...string) {
+func (d *consoleHarness) shows(page string, texts ...string) {
 	d.t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(page, text) {

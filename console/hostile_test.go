@@ -18,13 +18,12 @@ import (
 	"parley/pages/pagestest"
 )
 
-// Nothing that people, models, tools, platforms or logs say becomes script, on
-// any page.
+// No text of people, models, tools, platforms or logs becomes a script on any page.
 func TestShownTextNeverBecomesScript(t *testing.T) {
 	t.Parallel()
 	hostile := pagestest.Hostile()
 	all := strings.Join(hostile, "\n")
-	d := newDesk(t, func(p *console.Deps) {
+	d := newConsoleHarness(t, func(p *console.Deps) {
 		for _, text := range hostile[:3] {
 			p.Channels = append(p.Channels, conversation.Account{Channel: text, ID: text})
 		}

@@ -31,8 +31,8 @@ func TestTheNewestLinesOfTheLogAreKept(t *testing.T) {
 	}
 }
 
-// A line reads as it was meant, with its groups; what is only for debugging is left out.
-func TestALineHasItsAttributes(t *testing.T) {
+// A line has its attributes with their groups. Debug lines are left out.
+func TestLogLineHasItsAttributes(t *testing.T) {
 	t.Parallel()
 	lines := console.NewLines(nil)
 	log := slog.New(lines.Beside(slog.DiscardHandler)).With("channel", "telegram").WithGroup("call")
@@ -44,10 +44,10 @@ func TestALineHasItsAttributes(t *testing.T) {
 	}
 }
 
-// A secret that somebody logs by mistake is not shown, however it stands there.
-func TestNoSecretStandsInTheLog(t *testing.T) {
+// A secret that was logged by mistake is not shown, in whatever form it was logged.
+func TestLogShowsNoSecrets(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	d.log.Error("GET https://host/bot"+"a-long-secret/getMe", "error", fmt.Errorf("dial a-long-secret: no route"), "header", []string{"Bearer a-long-secret"})
 	page := d.browser.Page("/console/log")
 	if strings.Contains(page, "a-long-secret") || !strings.Contains(page, "bot(hidden)/getMe") {
@@ -55,11 +55,10 @@ func TestNoSecretStandsInTheLog(t *testing.T) {
 	}
 }
 
-// A page that was cut off goes on with the line behind the last it has; after a
-// restart with all of them.
-func TestTheLogStreamGoesOnWhereItBroke(t *testing.T) {
+// A page that reconnects gets the lines after its last one, and all lines after a restart.
+func TestLogStreamContinuesAfterTheLastLine(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	for n := range 3 {
 		d.log.Warn(fmt.Sprint("line ", n))
 	}
@@ -84,10 +83,10 @@ func TestTheLogStreamGoesOnWhereItBroke(t *testing.T) {
 	}
 }
 
-// A page knows that the stream is open before there is a line for it.
+// The stream's headers are sent before the first line.
 func TestTheLogStreamOpensBeforeItsFirstLine(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	gatewaytest.Await(t, "the stream to open before its first sign of life, which comes after 15 s", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a busy machine may take longer, and is asked again
 		defer cancel()

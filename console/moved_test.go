@@ -10,10 +10,10 @@ import (
 	"parley/conversation/dbhealth"
 )
 
-// The operator must not learn of it from the users.
+// Every page of the console says that the database was taken away, so that the operator notices.
 func TestEveryPageSaysThatTheDatabaseWasTakenAway(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	d.talk(chat, ada, "hello", "hi", nil)
 	d.browser.Page("/console/sessions") // so that a connection for reading is open
 	d.must(os.Rename(d.store.Path(), d.store.Path()+".away"))

@@ -14,7 +14,7 @@ import (
 
 func TestRemindersOfEverybodyAreListedAndDeleted(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(deps *console.Deps) { deps.Reminders = reminders.New(deps.Store) })
+	d := newConsoleHarness(t, func(deps *console.Deps) { deps.Reminders = reminders.New(deps.Store) })
 	if page := d.browser.Page("/console/reminders"); !strings.Contains(page, "Nobody has set a reminder.") {
 		t.Errorf("without any: %s", page)
 	}

@@ -7,10 +7,10 @@ import (
 	"parley/console"
 )
 
-// The page of the tools shows how each server fares, and what its tools do.
+// The page of the tools shows the state of each server, and its tools.
 func TestTheConsoleShowsServersOfTools(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(p *console.Deps) {
+	d := newConsoleHarness(t, func(p *console.Deps) {
 		p.Servers = func() []console.ToolServer {
 			return []console.ToolServer{
 				{Name: "files", State: "ready", Since: time.Now(), Endpoint: "npx", Offered: 2, Restarts: 3, LastError: "it wrote: out of cheese", LastErrorAt: time.Now(),
@@ -31,6 +31,6 @@ func TestTheConsoleShowsServersOfTools(t *testing.T) {
 
 func TestTheConsoleSaysThatThereAreNoServers(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
+	d := newConsoleHarness(t, nil)
 	d.shows(d.browser.Page("/console/tools"), "No server of tools is configured.")
 }

@@ -17,7 +17,7 @@ var (
 	botB = conversation.Account{Channel: "telegram", ID: "7000002"}
 )
 
-// toBot is a message of a private chat as one bot numbers it.
+// toBot returns a message of a private chat with one bot's number.
 func toBot(bot conversation.Account, id int, text string) conversation.Inbound {
 	return conversation.Inbound{
 		Key: storetest.Chat, Account: bot.ID, SourceID: fmt.Sprint("42:", id), Address: "to 42", Sender: conversation.Sender{ID: "42"},
@@ -25,7 +25,7 @@ func toBot(bot conversation.Account, id int, text string) conversation.Inbound {
 	}
 }
 
-// stored gives the texts of what Accept has taken.
+// stored returns the texts of the messages that Accept has stored.
 func stored(t *testing.T, s *conversation.Store, batch ...conversation.Inbound) (texts []string) {
 	t.Helper()
 	list, err := s.Accept(t.Context(), nil, batch...)
@@ -38,7 +38,7 @@ func stored(t *testing.T, s *conversation.Store, batch ...conversation.Inbound) 
 	return texts
 }
 
-func TestAcceptTellsTheMessagesOfTwoBotsApart(t *testing.T) {
+func TestAcceptDistinguishesMessagesOfTwoBots(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	batch := []conversation.Inbound{toBot(botA, 1, "to A"), toBot(botB, 1, "to B"), toBot(botA, 2, "more to A")}
@@ -50,8 +50,8 @@ func TestAcceptTellsTheMessagesOfTwoBotsApart(t *testing.T) {
 	}
 }
 
-// In a group both bots are told of one message, which has one session and one
-// number: "/undo" must not be done twice.
+// Both bots of a group get the same message, with the same session and number. It is stored once, so that
+// "/undo" is not done twice.
 func TestAcceptTakesAMessageOfAGroupOnce(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -68,7 +68,7 @@ func TestAcceptTakesAMessageOfAGroupOnce(t *testing.T) {
 	}
 }
 
-func TestWorkWaitsForItsBot(t *testing.T) {
+func TestMessagesAndRepliesWaitForTheirBot(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"))
@@ -105,7 +105,7 @@ func TestWorkWaitsForItsBot(t *testing.T) {
 	}
 }
 
-// queueOf returns what waits in a scope.
+// queueOf returns the waiting messages and due replies in a scope.
 func queueOf(t *testing.T, s *conversation.Store, scope conversation.Scope) (all bots.Queue) {
 	t.Helper()
 	queues, err := bots.New(s).Queues(t.Context())
@@ -121,8 +121,8 @@ func queueOf(t *testing.T, s *conversation.Store, scope conversation.Scope) (all
 	return all
 }
 
-// An edit names the message by its number, which another bot's message has too.
-func TestEditsAndDeletionsAreOfTheirBotsMessage(t *testing.T) {
+// An edit names its message by a number that another bot's message may have, too.
+func TestEditsAndDeletionsChangeTheMessageOfTheirBot(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"), toBot(botA, 2, "three"), toBot(botB, 2, "four"))

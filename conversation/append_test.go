@@ -30,8 +30,8 @@ func mustAppend(t testing.TB, s *conversation.Store, sourceID string, messages .
 	return done
 }
 
-// A program notes what its agent did. Days later the assistant knows of it, and
-// the conversation's totals count it.
+// Messages that a program appends are in the assistant's window days later, and in the conversation's
+// totals.
 func TestAppendedMessagesArePartOfTheConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -46,7 +46,7 @@ func TestAppendedMessagesArePartOfTheConversation(t *testing.T) {
 	storetest.Accept(t, s, storetest.Say(task, 1, "Does it stand?"))
 	turn := storetest.Begin(t, s, task, 1000)
 	if diff := cmp.Diff([]string{"Build the bridge.", "I look at the plans.", "two arches", "Done."}, storetest.Texts(turn.History)); diff != "" {
-		t.Errorf("the assistant knows of: %s", diff)
+		t.Errorf("the window: %s", diff)
 	}
 	if got := turn.History[3].Metadata; got != `{"agent":"builder","iteration":2}` {
 		t.Errorf("metadata reads %s", got)
@@ -57,9 +57,9 @@ func TestAppendedMessagesArePartOfTheConversation(t *testing.T) {
 	}
 }
 
-// A program that adds its note while the assistant answers must not lose it, nor
-// tear the answer from its question.
-func TestAppendingBesideARunKeepsTheOrder(t *testing.T) {
+// A message that a program appends during a run is not lost, and does not separate the answer from its
+// question.
+func TestMessagesAppendedDuringARunKeepTheOrder(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, storetest.Say(task, 1, "question"))
@@ -83,9 +83,9 @@ func TestAppendingBesideARunKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// Many programs at once, and the assistant among them: every message is there
-// once, and those of one Append lie together.
-func TestManyAppendAtOnce(t *testing.T) {
+// When many programs append during runs, every message is stored once, and those of one Append are
+// consecutive.
+func TestConcurrentAppendsStayTogether(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	var writing sync.WaitGroup
@@ -127,8 +127,7 @@ func TestManyAppendAtOnce(t *testing.T) {
 	}
 }
 
-// A program that did not hear the answer repeats its request; after a restart of
-// the gateway as well.
+// A program that got no answer repeats its request, also after a restart of the gateway.
 func TestARepeatedAppendGivesTheFirstResult(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -138,7 +137,7 @@ func TestARepeatedAppendGivesTheFirstResult(t *testing.T) {
 	s = storetest.Open(t, s.Path())
 	again := mustAppend(t, s, "key-1", note)
 	if !again.Repeated || first.Repeated {
-		t.Error("it can't be told that it was repeated")
+		t.Error("the result does not say that the request was repeated")
 	}
 	if diff := cmp.Diff(first.Messages, again.Messages, cmp.AllowUnexported(media.Image{})); diff != "" || again.Conversation.Messages != 2 {
 		t.Errorf("%d messages; %s", again.Conversation.Messages, diff)
@@ -159,8 +158,7 @@ func TestARepeatedAppendGivesTheFirstResult(t *testing.T) {
 	}
 }
 
-// Notes to oneself and instructions are no part of the talk: nobody reads them
-// in the chat, and no turn is counted for them.
+// Internal messages are not shown in the chat and count as no turn.
 func TestInternalMessagesStayInTheArchive(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -191,9 +189,9 @@ func TestInternalMessagesStayInTheArchive(t *testing.T) {
 	}
 }
 
-// What would break the model's list, or the store, is refused in words, and
-// nothing of it is stored.
-func TestBrokenAppendsAreRefused(t *testing.T) {
+// Messages that would make the model's list invalid are refused with an explanation, and none of them is
+// stored.
+func TestInvalidAppendsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	call := conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c", Name: "f"}}}
@@ -238,10 +236,10 @@ func TestBrokenAppendsAreRefused(t *testing.T) {
 	mustAppend(t, s, "", hello, call, result)
 	internal := result
 	internal.Internal = true
-	mustAppend(t, s, "", internal) // an agent's own notes need not be whole
+	mustAppend(t, s, "", internal) // internal messages may be incomplete
 }
 
-// Invalid text must neither fail nor reach the model.
+// Invalid text is accepted, and made valid before it is stored.
 func TestHostileTextIsAppendedAsText(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -251,7 +249,7 @@ func TestHostileTextIsAppendedAsText(t *testing.T) {
 	}
 }
 
-// An append that a full disk has refused leaves nothing, and its key is free.
+// An append that fails on a full disk stores nothing, and can be repeated with its key.
 func TestAnAppendThatFailedCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

@@ -12,8 +12,8 @@ import (
 	"parley/conversation/storetest"
 )
 
-// What a loop remembers of its session is what it would read anew.
-func TestTheTurnAfterARunIsWhatBeginReads(t *testing.T) {
+// The snapshot that a loop keeps after a run equals the one that it would read.
+func TestSnapshotAfterARunEqualsWhatBeginReads(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	const budget = 100
@@ -44,7 +44,7 @@ func TestTheTurnAfterARunIsWhatBeginReads(t *testing.T) {
 	}
 }
 
-func TestAMessageEditedWhileItWaitsIsReadAsEdited(t *testing.T) {
+func TestRunReadsTheEditOfAWaitingMessage(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	in := storetest.Say(storetest.Chat, 1, "what is the capitol of France?")
@@ -60,7 +60,7 @@ func TestAMessageEditedWhileItWaitsIsReadAsEdited(t *testing.T) {
 	storetest.Commit(t, s, storetest.Answered(storetest.Chat, turn, "Paris"))
 	storetest.Accept(t, s, storetest.Say(storetest.Chat, 2, "thanks"))
 	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Notes) != 0 {
-		t.Fatalf("the edit was answered, and is told again: %+v", turn.Notes)
+		t.Fatalf("the edit was answered, and is reported again: %+v", turn.Notes)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestEditOfAnAnsweredMessageIsInTheNextRun(t *testing.T) {
 			storetest.Commit(t, s, run)
 			storetest.Accept(t, s, storetest.Say(storetest.Chat, 3, "thanks"))
 			if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Notes) != 0 {
-				t.Fatal("the edit is told twice")
+				t.Fatal("the edit is reported twice")
 			}
 		})
 	}
@@ -124,9 +124,8 @@ func TestADeletedMessageIsNotAnswered(t *testing.T) {
 	}
 }
 
-// The answer to a message that vanishes while it is written is not lost, nor
-// are the messages that the same run answers.
-func TestADeletionDuringTheRunHarmsNothing(t *testing.T) {
+// A message that is deleted during its run is settled, and so are the other messages of the run.
+func TestMessageDeletedDuringItsRunIsSettled(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "one"), storetest.Say(storetest.Chat, 2, "two"))
@@ -178,8 +177,7 @@ func TestImagesAreKeptWithTheirMessage(t *testing.T) {
 	}
 }
 
-// What a message asks of its run is stored with it, so that the run that answers it
-// after a crash honours it as well.
+// The options of a message are stored with it, so that a run after a crash uses them, too.
 func TestBeginReturnsTheOptionsOfAMessage(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

@@ -22,7 +22,7 @@ func benchStore(b *testing.B) *conversation.Store {
 	return s
 }
 
-// benchSession is one session that is written to again and again.
+// benchSession is a session for many messages and runs.
 type benchSession struct {
 	b     *testing.B
 	store *conversation.Store
@@ -30,7 +30,7 @@ type benchSession struct {
 	said  int
 }
 
-// say stores one message, and gives the turn that it begins.
+// say stores a message, and returns the snapshot of its run.
 func (s *benchSession) say() conversation.Snapshot {
 	s.said++
 	in := conversation.Inbound{Key: s.key, SourceID: fmt.Sprintf("%s:%d", s.key, s.said), Address: `{"chat":1}`,
@@ -45,7 +45,7 @@ func (s *benchSession) say() conversation.Snapshot {
 	return turn
 }
 
-// run is the answer to a turn, after so many messages that it also brings in.
+// run returns a run that answers a snapshot, with a number of further messages before the answer.
 func (s *benchSession) run(turn conversation.Snapshot, messages int) conversation.Run {
 	in := turn.Waiting[0]
 	run := conversation.Run{Key: s.key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
@@ -68,7 +68,7 @@ func (s *benchSession) commit(run conversation.Run) {
 	}
 }
 
-// BenchmarkAccept is one poll's batch from a hundred chats, with its cursor.
+// BenchmarkAccept stores one poll's batch from a hundred chats, with its cursor.
 func BenchmarkAccept(b *testing.B) {
 	s := benchStore(b)
 	batch := make([]conversation.Inbound, 100)
@@ -103,8 +103,8 @@ func BenchmarkBegin(b *testing.B) {
 	}
 }
 
-// BenchmarkCommit is one session's runs one after another, each with its own
-// sync of the disk; the inbound is not counted.
+// BenchmarkCommit commits one session's runs one after another, each with its own sync of the disk; the
+// time of Accept is not counted.
 func BenchmarkCommit(b *testing.B) {
 	s := &benchSession{b: b, store: benchStore(b), key: "cli:bench"}
 	for b.Loop() {
@@ -115,9 +115,9 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkExchange200 is the store's whole share of an answer, from Accept to
-// Commit, in two hundred sessions at once.
-func BenchmarkExchange200(b *testing.B) {
+// BenchmarkTurn200 measures all work of the store for an answer, from Accept to Commit, in two hundred
+// sessions at once.
+func BenchmarkTurn200(b *testing.B) {
 	store := benchStore(b)
 	var sessions atomic.Int64
 	b.SetParallelism(max(1, 200/runtime.GOMAXPROCS(0)))

@@ -11,9 +11,9 @@ import (
 	"parley/internal/dbdamage"
 )
 
-// After a kill the whole file is checked beside the work, so that the operator
-// is told of damage before anybody meets it.
-func TestCheckUncleanFindsDamageThatNobodyHasMet(t *testing.T) {
+// After a kill, the whole file is checked in the background, so that the operator is told of damage before
+// anybody reads it.
+func TestCheckUncleanFindsDamageBeforeAnybodyReadsIt(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	for i := range 200 {

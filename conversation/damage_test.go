@@ -17,8 +17,8 @@ import (
 	"parley/internal/dbdamage"
 )
 
-// injured is a database with three sessions, one of which is hit by damage.
-type injured struct {
+// damagedDatabase is a database with three sessions, one of which is damaged.
+type damagedDatabase struct {
 	*conversation.Store
 	t    *testing.T
 	path string
@@ -31,20 +31,20 @@ const (
 	behind = conversation.Key("telegram:chat:3")
 )
 
-// words of a session that no other one has.
+// wordOf returns a word that only one session has.
 func wordOf(key conversation.Key) string { return "word" + string(key[len(key)-1]) }
 
-const injuredExchanges = 40
+const damagedTurns = 40
 
-// newInjured fills a database, lets change do more, and overwrites the page of a
-// table or an index that choose takes.
-func newInjured(t *testing.T, table string, choose func(leaves []dbdamage.Page) dbdamage.Page, change func(s *conversation.Store)) *injured {
+// newDamagedDatabase fills a database, calls change, and overwrites the page of a table or an index that
+// choose returns.
+func newDamagedDatabase(t *testing.T, table string, choose func(leaves []dbdamage.Page) dbdamage.Page, change func(s *conversation.Store)) *damagedDatabase {
 	t.Helper()
 	storetest.NeedsSQLite(t)
-	i := &injured{t: t, path: filepath.Join(t.TempDir(), "test.db"), log: &syncBuffer{}}
+	i := &damagedDatabase{t: t, path: filepath.Join(t.TempDir(), "test.db"), log: &syncBuffer{}}
 	s := storetest.Open(t, i.path)
 	for _, key := range []conversation.Key{before, victim, behind} {
-		for n := range injuredExchanges {
+		for n := range damagedTurns {
 			storetest.Accept(t, s, storetest.Say(key, n, strings.Repeat(wordOf(key)+" ", 60)))
 			run := storetest.Answered(key, storetest.Begin(t, s, key, 1000), strings.Repeat(wordOf(key)+" ", 60))
 			run.Model, run.Prompt = "fake", 1
@@ -81,7 +81,7 @@ func newInjured(t *testing.T, table string, choose func(leaves []dbdamage.Page) 
 	return i
 }
 
-// pageOf chooses a page that holds what the victim said, and nobody else.
+// pageOf chooses a page that holds only messages of the victim.
 func pageOf(t *testing.T) func(leaves []dbdamage.Page) dbdamage.Page {
 	return func(leaves []dbdamage.Page) dbdamage.Page {
 		only := slices.DeleteFunc(leaves, func(p dbdamage.Page) bool {
@@ -96,8 +96,8 @@ func pageOf(t *testing.T) func(leaves []dbdamage.Page) dbdamage.Page {
 
 func middle(leaves []dbdamage.Page) dbdamage.Page { return leaves[len(leaves)/2] }
 
-// expectTold checks that the operator is told of a part, once in the log.
-func (i *injured) expectTold(part string) {
+// expectTold checks that a damaged part is reported, once in the log.
+func (i *damagedDatabase) expectTold(part string) {
 	i.t.Helper()
 	if !slices.ContainsFunc(i.DB().Damages(), func(told string) bool { return strings.Contains(told, part) }) {
 		i.t.Errorf("the damaged parts are %q, without %q", i.DB().Damages(), part)
@@ -109,8 +109,8 @@ func (i *injured) expectTold(part string) {
 	}
 }
 
-// expectTalk takes a session through a question and its answer.
-func (i *injured) expectTalk(key conversation.Key, id int) {
+// expectAnswer stores a question in a session, and its answer.
+func (i *damagedDatabase) expectAnswer(key conversation.Key, id int) {
 	i.t.Helper()
 	storetest.Accept(i.t, i.Store, storetest.Say(key, id, "hello"))
 	turn := storetest.Begin(i.t, i.Store, key, 100)
@@ -120,8 +120,8 @@ func (i *injured) expectTalk(key conversation.Key, id int) {
 	storetest.Commit(i.t, i.Store, storetest.Answered(key, turn, "hello"))
 }
 
-// expectNew begins a new conversation in the victim's session, which goes on.
-func (i *injured) expectNew() {
+// expectNew begins a new conversation in the victim's session, and checks that it works.
+func (i *damagedDatabase) expectNew() {
 	i.t.Helper()
 	storetest.Accept(i.t, i.Store, storetest.Say(victim, 800, "/new"))
 	turn := storetest.Begin(i.t, i.Store, victim, 100)
@@ -129,16 +129,16 @@ func (i *injured) expectNew() {
 		Key: victim, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation, Effect: conversation.Effect{Archive: true},
 		Replies: []conversation.Delivery{{Key: victim, Address: "here", Text: "A new conversation begins."}},
 	})
-	i.expectTalk(victim, 801)
-	i.expectTalk(victim, 802)
+	i.expectAnswer(victim, 801)
+	i.expectAnswer(victim, 802)
 	due, err := i.Deliveries(i.t.Context(), conversation.DeliveryQuery{Key: victim, Ready: true, Limit: 1000})
 	if err != nil || len(due) < 3 {
 		i.t.Errorf("%d replies are to be sent, %v", len(due), err)
 	}
 }
 
-// doChores brings everything up to date that can be.
-func (i *injured) doChores() {
+// doChores does all chores that can be done.
+func (i *damagedDatabase) doChores() {
 	for range 2000 { // on a busy machine a transaction has time for one small step
 		if !i.DB().RunChores() {
 			break
@@ -146,13 +146,13 @@ func (i *injured) doChores() {
 	}
 }
 
-// expectChores brings everything up to date that can be, and finds the others.
-func (i *injured) expectChores(runs int64) {
+// expectChores does all chores that can be done, and checks the other sessions.
+func (i *damagedDatabase) expectChores(runs int64) {
 	i.t.Helper()
 	i.doChores()
 	for _, key := range []conversation.Key{before, behind} {
 		hits, err := search.New(i.Store).Find(i.t.Context(), search.Query{Key: key, Words: wordOf(key), Limit: 200})
-		if err != nil || len(hits) < 2*injuredExchanges {
+		if err != nil || len(hits) < 2*damagedTurns {
 			i.t.Errorf("%d messages of %s are found, %v", len(hits), key, err)
 		}
 	}
@@ -162,28 +162,28 @@ func (i *injured) expectChores(runs int64) {
 	}
 }
 
-func TestDamagedMessagesSilenceNobodyElse(t *testing.T) {
+func TestDamagedMessagesAffectNoOtherSession(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "messages", pageOf(t), nil)
+	i := newDamagedDatabase(t, "messages", pageOf(t), nil)
 	storetest.Accept(t, i.Store, storetest.Say(victim, 700, "hello"))
 	turn := storetest.Begin(t, i.Store, victim, 1000)
 	if !turn.Damaged || len(turn.Waiting) != 1 || len(turn.History) != 0 || turn.Conversation.Messages == 0 {
 		t.Errorf("damaged: %v, %d messages wait, %d in the history", turn.Damaged, len(turn.Waiting), len(turn.History))
 	}
 	i.expectTold("messages of " + string(victim))
-	i.expectTalk(before, 700)
-	i.expectTalk(behind, 700)
+	i.expectAnswer(before, 700)
+	i.expectAnswer(behind, 700)
 	storetest.Commit(t, i.Store, conversation.Run{Key: victim, Kind: conversation.KindAgent, Status: conversation.StatusFailed, Took: turn.Waiting, Conversation: turn.Conversation.WithoutRecord(),
 		Replies: []conversation.Delivery{{Key: victim, Address: "here", Text: "damaged"}}})
 	i.expectNew()
-	i.expectChores(3 * injuredExchanges)
+	i.expectChores(3 * damagedTurns)
 }
 
-func TestDamagedIndexOfMessagesSilencesNobodyElse(t *testing.T) {
+func TestDamagedIndexOfMessagesAffectsNoOtherSession(t *testing.T) {
 	t.Parallel()
 	// The index is in the order of the conversations, so that its first page is of
 	// the first session alone.
-	i := newInjured(t, "sqlite_autoindex_messages_1", func(leaves []dbdamage.Page) dbdamage.Page {
+	i := newDamagedDatabase(t, "sqlite_autoindex_messages_1", func(leaves []dbdamage.Page) dbdamage.Page {
 		if len(leaves) < 2 {
 			t.Skip("the index has one page")
 		}
@@ -191,16 +191,16 @@ func TestDamagedIndexOfMessagesSilencesNobodyElse(t *testing.T) {
 	}, nil)
 	storetest.Accept(t, i.Store, storetest.Say(before, 700, "hello"))
 	if turn := storetest.Begin(t, i.Store, before, 1_000_000); !turn.Damaged {
-		t.Error("a session whose messages can't be found is not said to be damaged")
+		t.Error("a session whose messages can't be found is not reported as damaged")
 	}
-	i.expectTalk(behind, 700)
+	i.expectAnswer(behind, 700)
 }
 
-// What can't be stored in a conversation is not tried again: the next turn says
-// that nothing can be added to it.
-func TestConversationThatTakesNothingIsSaidToBeDamaged(t *testing.T) {
+// After a commit has failed on damage, the next snapshot says that nothing can be added to the
+// conversation.
+func TestConversationThatRejectsMessagesIsReportedAsDamaged(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "messages", pageOf(t), nil)
+	i := newDamagedDatabase(t, "messages", pageOf(t), nil)
 	c, err := i.Active(t.Context(), behind)
 	if err != nil {
 		t.Fatal(err)
@@ -214,10 +214,10 @@ func TestConversationThatTakesNothingIsSaidToBeDamaged(t *testing.T) {
 
 func TestDamagedRepliesAreSkipped(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "outbox", func(leaves []dbdamage.Page) dbdamage.Page { return pageOf(t)(leaves) }, nil)
+	i := newDamagedDatabase(t, "outbox", func(leaves []dbdamage.Page) dbdamage.Page { return pageOf(t)(leaves) }, nil)
 	due, err := i.Deliveries(t.Context(), conversation.DeliveryQuery{Key: victim, Ready: true, Limit: 1000})
-	if err != nil || len(due) == 0 || len(due) >= injuredExchanges {
-		t.Errorf("%d of %d replies are to be sent, %v", len(due), injuredExchanges, err)
+	if err != nil || len(due) == 0 || len(due) >= damagedTurns {
+		t.Errorf("%d of %d replies are to be sent, %v", len(due), damagedTurns, err)
 	}
 	i.expectTold("a reply to " + string(victim))
 	keys, err := i.Due(t.Context(), conversation.Scope{Channel: "telegram"})
@@ -227,15 +227,15 @@ func TestDamagedRepliesAreSkipped(t *testing.T) {
 	if err := i.Mark(t.Context(), due[0], conversation.MarkSent, ""); err != nil {
 		t.Error(err)
 	}
-	i.expectTalk(victim, 700)
-	i.expectChores(2 * injuredExchanges)
+	i.expectAnswer(victim, 700)
+	i.expectChores(2 * damagedTurns)
 	i.expectTold("the sums of runs")
 }
 
 func TestDamagedInboundIsSkipped(t *testing.T) {
 	t.Parallel()
 	const waiting = 60
-	i := newInjured(t, "inbox", func(leaves []dbdamage.Page) dbdamage.Page {
+	i := newDamagedDatabase(t, "inbox", func(leaves []dbdamage.Page) dbdamage.Page {
 		page := pageOf(t)(leaves)
 		return page
 	}, func(s *conversation.Store) {
@@ -263,17 +263,17 @@ func TestDamagedInboundIsSkipped(t *testing.T) {
 
 func TestDamagedSearchIndexStopsNoOtherChore(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "messages_fts_data", middle, func(s *conversation.Store) {
+	i := newDamagedDatabase(t, "messages_fts_data", middle, func(s *conversation.Store) {
 		if err := s.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
 	for n := range 30 {
-		i.expectTalk(behind, 700+n)
+		i.expectAnswer(behind, 700+n)
 	}
 	i.doChores()
 	var counted int64
-	if err := i.DB().QueryRowContext(i.t.Context(), `SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted != 3*injuredExchanges+30 {
+	if err := i.DB().QueryRowContext(i.t.Context(), `SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted != 3*damagedTurns+30 {
 		t.Errorf("the sums hold %d runs, %v", counted, err)
 	}
 	damaged := 0 // whose words stand on the damaged page differs with how the index has grown
@@ -290,7 +290,7 @@ func TestDamagedSearchIndexStopsNoOtherChore(t *testing.T) {
 
 func TestDamagedSumsAreLeftAsTheyAre(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "run_people", middle, func(s *conversation.Store) {
+	i := newDamagedDatabase(t, "run_people", middle, func(s *conversation.Store) {
 		if err := s.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestDamagedSumsAreLeftAsTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.expectTalk(behind, 700)
+	i.expectAnswer(behind, 700)
 	i.doChores()
 	if after, err := i.Cursor(t.Context(), "run_totals"); err != nil || after != before {
 		t.Errorf("the sums went on from %s to %s without the runs between, %v", before, after, err)
@@ -313,24 +313,24 @@ func TestDamagedSumsAreLeftAsTheyAre(t *testing.T) {
 
 func TestSearchLeavesOutDamagedMessages(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "messages", pageOf(t), func(s *conversation.Store) {
+	i := newDamagedDatabase(t, "messages", pageOf(t), func(s *conversation.Store) {
 		if err := s.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
 	for _, key := range []conversation.Key{victim, ""} {
 		hits, err := search.New(i.Store).Find(t.Context(), search.Query{Key: key, Words: wordOf(victim), Limit: 200})
-		if err != nil || len(hits) == 0 || len(hits) >= 2*injuredExchanges {
-			t.Errorf("in %q, %d of %d messages are found, %v", key, len(hits), 2*injuredExchanges, err)
+		if err != nil || len(hits) == 0 || len(hits) >= 2*damagedTurns {
+			t.Errorf("in %q, %d of %d messages are found, %v", key, len(hits), 2*damagedTurns, err)
 		}
 	}
 	i.expectTold("the table")
 }
 
-// The record of the conversation is what /new has to change.
+// /new works even if the row of the active conversation, which it changes, is damaged.
 func TestNewConversationWhereTheRecordOfTheOldOneIsDamaged(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "conversations", func(leaves []dbdamage.Page) dbdamage.Page {
+	i := newDamagedDatabase(t, "conversations", func(leaves []dbdamage.Page) dbdamage.Page {
 		if len(leaves) < 3 {
 			t.Fatalf("the conversations have %d pages", len(leaves))
 		}
@@ -350,17 +350,17 @@ func TestNewConversationWhereTheRecordOfTheOldOneIsDamaged(t *testing.T) {
 	storetest.Commit(t, i.Store, conversation.Run{Key: victim, Kind: conversation.KindAgent, Status: conversation.StatusFailed, Took: turn.Waiting, Conversation: turn.Conversation.WithoutRecord(),
 		Replies: []conversation.Delivery{{Key: victim, Address: "here", Text: "damaged"}}})
 	i.expectNew()
-	i.expectTalk("cli:150", 700)
+	i.expectAnswer("cli:150", 700)
 	if fresh, err := i.Reset(t.Context(), before, false); err != nil || fresh.Messages != 0 {
 		t.Errorf("reset gives %+v, %v", fresh, err)
 	}
-	i.expectTalk(before, 700)
+	i.expectAnswer(before, 700)
 }
 
-// One message whose session can't be read must not keep those of others out.
-func TestDamagedSessionKeepsNobodyElsesMessagesOut(t *testing.T) {
+// A message whose session can't be read does not keep messages of other sessions from being stored.
+func TestDamagedSessionBlocksNoMessagesOfOthers(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "sessions", func(leaves []dbdamage.Page) dbdamage.Page {
+	i := newDamagedDatabase(t, "sessions", func(leaves []dbdamage.Page) dbdamage.Page {
 		if len(leaves) < 3 {
 			t.Fatalf("the sessions have %d pages", len(leaves))
 		}
@@ -387,9 +387,9 @@ func TestDamagedSessionKeepsNobodyElsesMessagesOut(t *testing.T) {
 	i.expectTold("the place for messages of " + string(victim))
 }
 
-func TestDeletedConversationWithDamagedRowsKeepsNoOtherFromBeingSwept(t *testing.T) {
+func TestDamagedRowsOfADeletedConversationBlockNoOtherSweep(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "messages", pageOf(t), nil)
+	i := newDamagedDatabase(t, "messages", pageOf(t), nil)
 	for _, key := range []conversation.Key{victim, behind} {
 		storetest.Accept(t, i.Store, storetest.Say(key, 900, "/clear yes"))
 		turn := storetest.Begin(t, i.Store, key, 100)
@@ -401,13 +401,13 @@ func TestDeletedConversationWithDamagedRowsKeepsNoOtherFromBeingSwept(t *testing
 	if err != nil || left != 1 {
 		t.Errorf("%d deleted conversations are left, %v", left, err)
 	}
-	i.expectTalk(behind, 901)
+	i.expectAnswer(behind, 901)
 }
 
-// A stretch of ids on damaged pages is passed over however long it is.
-func TestRowsBehindDamageAreFound(t *testing.T) {
+// A stretch of ids on damaged pages is skipped, however long it is.
+func TestRowsAfterADamagedStretchAreFound(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "messages", middle, nil)
+	i := newDamagedDatabase(t, "messages", middle, nil)
 	var all []int64
 	for after := int64(0); ; {
 		ids, err := db.ReadableIDs(t.Context(), i.DB(), "messages", after, 7)
@@ -426,7 +426,7 @@ func TestRowsBehindDamageAreFound(t *testing.T) {
 			gaps++
 		}
 	}
-	if last := all[len(all)-1]; gaps != 1 || all[0] != 1 || last != 6*injuredExchanges {
+	if last := all[len(all)-1]; gaps != 1 || all[0] != 1 || last != 6*damagedTurns {
 		t.Errorf("%d ids from %d to %d, with %d gaps", len(all), all[0], last, gaps)
 	}
 }

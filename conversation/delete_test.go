@@ -27,7 +27,7 @@ import (
 	"parley/conversation/usage"
 )
 
-// clearConversation is what /clear commits.
+// clearConversation commits what /clear commits.
 func clearConversation(t testing.TB, s *conversation.Store, id int) {
 	t.Helper()
 	storetest.Accept(t, s, storetest.Say(storetest.Chat, id, "/clear yes"))
@@ -36,7 +36,7 @@ func clearConversation(t testing.TB, s *conversation.Store, id int) {
 		Conversation: turn.Conversation, Effect: conversation.Effect{Delete: true}})
 }
 
-func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
+func TestClearLeavesNoCopyOfAText(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	secret := storetest.Say(storetest.Chat, 1, "the xylophone secret")
@@ -50,7 +50,7 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 	if err := s.Mark(t.Context(), due[0], conversation.MarkFailed, "the chat is gone"); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Accept(t, s, storetest.Say(storetest.Chat, 4, "the xylophone, edited")) // what it replaces is set aside
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 4, "the xylophone, edited")) // the replaced version is set aside
 	edited := storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "another xylophone answer")
 	edited.Effect.Undo, edited.Events = 1, []state.Event{{Kind: state.Decided, Text: "no xylophone"}}
 	done := storetest.Commit(t, s, edited)
@@ -61,7 +61,7 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Chores(t, s)
-	storetest.Turn(t, s, "telegram:chat:7", 1) // in a segment of the index of its own
+	storetest.Turn(t, s, "telegram:chat:7", 1) // gets a segment of the index of its own
 	clearConversation(t, s, 2)
 
 	storetest.Accept(t, s, storetest.Say(storetest.Chat, 3, "hello"))
@@ -101,7 +101,7 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 	}
 }
 
-// wordsIn returns the columns of the database in which a word stands, whatever table was added to it.
+// wordsIn returns the columns of all tables of the database that contain a word.
 func wordsIn(t testing.TB, s *conversation.Store, word string) (found []string) {
 	t.Helper()
 	rows, err := s.DB().QueryContext(t.Context(), db.Either(
@@ -133,8 +133,8 @@ func wordsIn(t testing.TB, s *conversation.Store, word string) (found []string) 
 	return found
 }
 
-// Nothing of a deleted session stays in any table: not of conversations that were imported with their runs, of
-// summaries, metadata, instructions, files and calls behind a run. Other sessions keep theirs.
+// No table keeps a text of a deleted session: of imported conversations and their runs, summaries, metadata,
+// instructions, files, and calls in the background. Other sessions keep theirs.
 func TestADeletedSessionLeavesNoWordInAnyTable(t *testing.T) {
 	t.Parallel()
 	for _, imported := range []bool{false, true} {
@@ -181,7 +181,7 @@ func TestADeletedSessionLeavesNoWordInAnyTable(t *testing.T) {
 	}
 }
 
-// fillWithWord has a word stored wherever a session can hold one.
+// fillWithWord stores a word in every field in which a session can have text.
 func fillWithWord(t testing.TB, s *conversation.Store, key conversation.Key, word string) conversation.Conversation {
 	t.Helper()
 	noted := metadata.Object(fmt.Sprintf(`{"topic":%q}`, word))
@@ -224,8 +224,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Other chats must not wait for the deletion of a long conversation: no step
-// of it touches more than a bounded number of rows.
+// Each step of a deletion changes a bounded number of rows, so that other chats do not wait for it.
 func TestALongConversationIsDeletedInSmallSteps(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "long.db")
@@ -249,7 +248,7 @@ func TestALongConversationIsDeletedInSmallSteps(t *testing.T) {
 	checkIndex(t, s)
 }
 
-// checkIndex checks that the index of words holds the messages, and no other rows.
+// checkIndex checks that the index of words contains exactly the messages.
 func checkIndex(t testing.TB, s *conversation.Store) {
 	t.Helper()
 	if storetest.OnPostgres() {
@@ -277,7 +276,7 @@ func TestADeletionGoesOnAfterARestart(t *testing.T) {
 		storetest.Turn(t, s, storetest.Chat, i)
 	}
 	clearConversation(t, s, 9)
-	again := storetest.Open(t, path) // as a process would find it
+	again := storetest.Open(t, path) // as the next process
 	storetest.Chores(t, again)
 	var left int
 	if err := again.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
@@ -315,15 +314,14 @@ func TestClearForgetsEditsToo(t *testing.T) {
 	}
 	edit()
 	clearConversation(t, s, 2)
-	edit() // the platform tells of it again
+	edit() // the platform sends it again
 	storetest.Accept(t, s, storetest.Say(storetest.Chat, 3, "hello"))
 	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Notes) != 0 {
 		t.Errorf("the model is told %q", turn.Notes[0].Text)
 	}
 }
 
-// A reply that was on its way when its conversation was deleted, and that the
-// platform refused then, must not stay as the last copy of its words.
+// A reply that the platform refuses after its conversation was deleted does not stay in the database.
 func TestARefusedReplyLeavesNoWords(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -340,8 +338,7 @@ func TestARefusedReplyLeavesNoWords(t *testing.T) {
 	}
 }
 
-// An operator may delete a conversation while a run answers in it: the answer
-// begins another.
+// A run whose conversation is deleted meanwhile is stored in a new conversation.
 func TestARunWhoseConversationWasDeletedIsStored(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -360,8 +357,8 @@ func TestARunWhoseConversationWasDeletedIsStored(t *testing.T) {
 	}
 }
 
-// sweepStep does one step of the sweep. It says how many rows, by a query that
-// counts them, are gone and how many are left.
+// sweepStep does one step of the sweep. It returns how many of the rows that a query counts were deleted
+// and how many are left.
 func sweepStep(t testing.TB, s *conversation.Store, query string) (gone, left int64, done bool) {
 	t.Helper()
 	err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
@@ -382,7 +379,7 @@ func sweepStep(t testing.TB, s *conversation.Store, query string) (gone, left in
 	return gone, left, done
 }
 
-// Pictures are large: a step takes fewer messages that have some.
+// A step of the sweep deletes fewer messages if they have pictures, which are large.
 func TestPicturesAreSweptAFewAtATime(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

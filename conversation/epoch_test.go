@@ -20,8 +20,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// killed copies the files of an open store to a folder of their own, as kill -9
-// at this moment would leave them.
+// killed copies the files of an open store to another folder, as kill -9 would leave them now.
 func killed(t *testing.T, s *conversation.Store) (path string) {
 	t.Helper()
 	storetest.NeedsSQLite(t)
@@ -80,8 +79,8 @@ func copyCompact(t *testing.T, from, to string) {
 	}
 }
 
-// talkAtLength stores turns with this many bytes of text each.
-func talkAtLength(t *testing.T, s *conversation.Store, from, turns, bytes int) {
+// addLongTurns stores turns with a number of bytes of text each.
+func addLongTurns(t *testing.T, s *conversation.Store, from, turns, bytes int) {
 	t.Helper()
 	for i := range turns {
 		storetest.Accept(t, s, storetest.Say(storetest.Chat, from+i, strings.Repeat("x", bytes)))
@@ -96,7 +95,7 @@ func talkAtLength(t *testing.T, s *conversation.Store, from, turns, bytes int) {
 	}
 }
 
-// Far more bytes than a generation of the log takes.
+// manyGenerations is far more bytes than one generation of the log holds.
 const manyGenerations = 6 << 20
 
 func TestOpenRefusesTheLogOfAReplacedFile(t *testing.T) {
@@ -113,7 +112,7 @@ func TestOpenRefusesTheLogOfAReplacedFile(t *testing.T) {
 		"copy of the file alone":          {copyFile, manyGenerations},
 		"another database": {func(t *testing.T, _, to string) {
 			other := storetest.Open(t, to)
-			talkAtLength(t, other, 0, 5, 100)
+			addLongTurns(t, other, 0, 5, 100)
 			other.Close()
 		}, 1000},
 		"empty file": {func(t *testing.T, _, to string) {
@@ -126,10 +125,10 @@ func TestOpenRefusesTheLogOfAReplacedFile(t *testing.T) {
 			t.Parallel()
 			for attempt := range 3 {
 				s := storetest.New(t)
-				talkAtLength(t, s, 0, 3+attempt, 1000)
+				addLongTurns(t, s, 0, 3+attempt, 1000)
 				copied := filepath.Join(t.TempDir(), "copy.db")
 				tt.copy(t, s.Path(), copied)
-				talkAtLength(t, s, 100, 8, tt.later/8)
+				addLongTurns(t, s, 100, 8, tt.later/8)
 				path := killed(t, s)
 				copyFile(t, copied, path)
 				expectForeign(t, path)
@@ -138,11 +137,11 @@ func TestOpenRefusesTheLogOfAReplacedFile(t *testing.T) {
 	}
 }
 
-// A file that was deleted leaves a log whose words must not go with it.
+// A log without its database file is refused and kept, since it contains messages.
 func TestOpenRefusesALogWithoutItsFile(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	talkAtLength(t, s, 0, 3, 100)
+	addLongTurns(t, s, 0, 3, 100)
 	path := killed(t, s)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -153,8 +152,7 @@ func TestOpenRefusesALogWithoutItsFile(t *testing.T) {
 	}
 }
 
-// expectForeign expects that the database is refused and that nothing of it is
-// changed.
+// expectForeign checks that the database is refused, and that its files do not change.
 func expectForeign(t *testing.T, path string) {
 	t.Helper()
 	read := func() (all [2]string) {
@@ -181,9 +179,9 @@ func expectForeign(t *testing.T, path string) {
 	}
 }
 
-// What a killed process leaves is taken as it is, whatever generation its log is
-// in, how often it was killed, and where its files were moved.
-func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
+// The files of a killed process are opened, whatever the generation of its log, however often it was
+// killed, and wherever the files were moved.
+func TestOpenAcceptsTheLogOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("skipped with -short: it writes many generations of a log")
@@ -193,7 +191,7 @@ func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
 	for round := range 10 {
 		s.DB().StopChores(wordindex.ChoreName, wordindex.RanksChoreName) // indexing takes longer than all the rest
 		n := 1 + rand.IntN(12)
-		talkAtLength(t, s, said, n, rand.IntN(400_000))
+		addLongTurns(t, s, said, n, rand.IntN(400_000))
 		said += n
 		path := killed(t, s)
 		if round%3 == 0 {
@@ -226,8 +224,8 @@ func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
 	}
 }
 
-// A log that an earlier version wrote, or another program, names no file. It is
-// taken when the database is whole.
+// A log of an earlier version or another program names no file. It is accepted if the database is not
+// damaged.
 func TestOpenChecksALogWithoutEpochs(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
@@ -259,12 +257,12 @@ func TestOpenChecksALogWithoutEpochs(t *testing.T) {
 	expectForeign(t, broken)
 }
 
-// A session that only reads leaves the file as it was.
+// Opening a database without writing to it does not change its epoch.
 func TestOpeningAloneWritesNoEpoch(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
 	s := storetest.New(t)
-	talkAtLength(t, s, 0, 1, 100)
+	addLongTurns(t, s, 0, 1, 100)
 	path := s.Path()
 	s.Close()
 	epoch := func() (e string) {
@@ -285,17 +283,16 @@ func TestOpeningAloneWritesNoEpoch(t *testing.T) {
 	}
 }
 
-// A checkpoint passes over pages that were written again behind what a reader
-// still needs, also where an earlier version of them could be written.
-func TestOpenTakesALogThatIsWrittenToTheFileInPart(t *testing.T) {
+// A checkpoint during a read copies a part of the log to the file. The log is accepted afterwards.
+func TestOpenAcceptsAPartlyCheckpointedLog(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
 	s := storetest.New(t)
-	talkAtLength(t, s, 0, 1, 100)
+	addLongTurns(t, s, 0, 1, 100)
 	path := s.Path()
 	s.Close()
 	s = storetest.Open(t, path)
-	talkAtLength(t, s, 10, 1, 100)
+	addLongTurns(t, s, 10, 1, 100)
 	reader, err := s.DB().Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -312,7 +309,7 @@ func TestOpenTakesALogThatIsWrittenToTheFileInPart(t *testing.T) {
 	if err := os.Chtimes(path, touched, touched); err != nil {
 		t.Fatal(err)
 	}
-	talkAtLength(t, s, 20, 1, 100)
+	addLongTurns(t, s, 20, 1, 100)
 	var busy, frames, written int
 	err = s.DB().Read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &frames, &written)

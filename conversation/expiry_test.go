@@ -46,8 +46,7 @@ func titlesOf(t testing.TB, s *conversation.Store, key conversation.Key) (list [
 	return list
 }
 
-// Who comes back after a month begins with a clean page, and finds the old talk
-// in the list.
+// After a month, a message begins a new conversation. The old one is in the list.
 func TestAfterAMonthAConversationIsArchivedAndTheNextBegins(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)
@@ -76,7 +75,7 @@ func TestAfterAMonthAConversationIsArchivedAndTheNextBegins(t *testing.T) {
 	}
 	storetest.TurnNow(t, s, clock, storetest.Chat, 3, "more of spring")
 	if list, _, _ := catalog.New(s).Conversations(t.Context(), catalog.ConversationQuery{Key: storetest.Chat, Limit: 9}); len(list) != 2 || list[0].Messages != 4 {
-		t.Errorf("the talk does not go on in the new conversation: %+v", list)
+		t.Errorf("the next message is not in the new conversation: %+v", list)
 	}
 }
 
@@ -93,9 +92,8 @@ func TestAConversationInUseDoesNotExpire(t *testing.T) {
 	}
 }
 
-// What was written before the gateway was switched off for two months is
-// answered with what it was about.
-func TestTheGatewaysAbsenceIsNoRest(t *testing.T) {
+// A message from before the gateway was off for two months is answered in its conversation.
+func TestTimeWithoutAGatewayDoesNotCountAsIdle(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	storetest.TurnNow(t, s, clock, storetest.Chat, 1, "question")
@@ -132,7 +130,7 @@ func TestConversationsThatDoNotExpire(t *testing.T) {
 	}
 }
 
-// Who resumes an old conversation means to go on with it.
+// A conversation that was resumed does not expire with the next message.
 func TestResumedConversationDoesNotExpire(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)
@@ -149,8 +147,8 @@ func TestResumedConversationDoesNotExpire(t *testing.T) {
 	}
 }
 
-// The operator may delete the old conversation while the answer is made.
-func TestTheNextConversationBeginsAlsoWhenTheOldOneIsGone(t *testing.T) {
+// The next conversation begins even if the operator deletes the expired one during the run.
+func TestNextConversationBeginsWhenTheExpiredOneWasDeleted(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	r := retention.New(s)

@@ -9,9 +9,9 @@ import (
 	"parley/conversation/storetest"
 )
 
-// An export must hold what was said word for word, however long it is, and say
-// what is no longer shown and why.
-func TestAllMessagesAreAllThatIsStored(t *testing.T) {
+// AllMessages returns every message word for word, however long, with the state of those that are no
+// longer shown.
+func TestAllMessagesReturnsEveryStoredMessage(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "begin"))
@@ -50,7 +50,7 @@ func TestAllMessagesEndWithTheError(t *testing.T) {
 	cancel()
 	for _, err := range s.AllMessages(ctx, conversation.MessageQuery{Conversation: c.ID, View: conversation.ViewAll}) {
 		if err == nil {
-			t.Fatal("an interrupted export goes on")
+			t.Fatal("the export continues after its error")
 		}
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// refuse has the platform refuse the session's next reply, of which it has taken
-// a part.
+// refuse marks the session's next reply as refused by the platform after its first part.
 func refuse(t testing.TB, s *conversation.Store, key conversation.Key) conversation.Delivery {
 	t.Helper()
 	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: key, Ready: true, Limit: 1})
@@ -29,8 +28,8 @@ func refuse(t testing.TB, s *conversation.Store, key conversation.Key) conversat
 	return d
 }
 
-// The operator sees which replies were refused and why, and sends one again once
-// the reason is gone: only the missing parts, and not twice for two clicks.
+// The operator lists refused replies with their reasons, and sends one again: only its missing parts are
+// sent, and two clicks send it once.
 func TestAFailedReplyIsSentAgain(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -76,9 +75,8 @@ func TestAFailedReplyIsSentAgain(t *testing.T) {
 	}
 }
 
-// The words of a deleted conversation must not be sent again, nor shown to the
-// operator, at any moment of its deletion.
-func TestAFailedReplyOfADeletedConversationIsForgotten(t *testing.T) {
+// From the moment of a deletion on, failed replies of the conversation are neither listed nor sent again.
+func TestFailedReplyOfADeletedConversationIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Turn(t, s, storetest.Chat, 1)
@@ -96,7 +94,7 @@ func TestAFailedReplyOfADeletedConversationIsForgotten(t *testing.T) {
 	}
 }
 
-// Failed replies are kept for a week, like all that has ended.
+// Failed replies are kept for a week, like settled messages.
 func TestFailedRepliesArePruned(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)
@@ -114,9 +112,9 @@ func TestFailedRepliesArePruned(t *testing.T) {
 	}
 }
 
-// A reply that is set aside is due all the same, keeps since when, and is not among
-// those that are sent in order. Sent again after a failure, it is like any other.
-func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
+// A reply that is set aside is due, but not among those that are sent in order, and keeps the time when it
+// was set aside. After a failure it is sent again like any other.
+func TestHeldDeliveryIsDueSeparately(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	storetest.Turn(t, s, storetest.Chat, 1)

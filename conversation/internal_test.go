@@ -15,8 +15,8 @@ import (
 	"parley/conversation/transcript"
 )
 
-// internals are internal messages of every role. They have the words of the
-// talk, the tool of the talk, and the ids of its calls.
+// internals returns internal messages of every role, with the words, the tool and the call ids of the
+// ordinary messages.
 func internals() []conversation.Message {
 	list := []conversation.Message{
 		{Role: conversation.RoleUser, Content: "internal: which pears for the mill?"},
@@ -32,7 +32,7 @@ func internals() []conversation.Message {
 	return list
 }
 
-// scattered puts internal messages before, between and behind those of a run.
+// scattered puts internal messages before, between and after those of a run.
 func scattered(messages []conversation.Message) []conversation.Message {
 	list := internals()
 	for _, m := range messages {
@@ -41,8 +41,8 @@ func scattered(messages []conversation.Message) []conversation.Message {
 	return list
 }
 
-// read is all that people, the model and its tools are given of a talk. Where
-// something stands in the archive is no part of it.
+// read is everything that people, the model and its tools see of a conversation, without positions in the
+// archive.
 type read struct {
 	Conversation     []string // title and state
 	Windows, Pages   [][]string
@@ -113,10 +113,9 @@ func textsOfTurns(turns []search.Turn) (list []string) {
 	return list
 }
 
-// Internal messages are in the archive and disturb nothing: a talk with them
-// reads, counts, searches, is summed up, taken back and answered anew as one
-// without them, for people and for the model.
-func TestInternalMessagesAreNoPartOfTheTalk(t *testing.T) {
+// Internal messages are only in the archive: for people and the model, a conversation with them is read,
+// counted, searched, summarized, undone and retried like one without them.
+func TestInternalMessagesAppearOnlyInTheArchive(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	const plain, noted = conversation.Key("cli:plain"), conversation.Key("cli:noted")

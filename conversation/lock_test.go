@@ -11,8 +11,8 @@ import (
 	"parley/conversation/storetest"
 )
 
-// A link to the database must not be a way around the locks: two processes
-// would work one session, and its people get every answer twice.
+// Processes that open a database through a link and by its path share its locks, so that they never work
+// the same session.
 func TestALinkedDatabaseSharesItsLocks(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
@@ -36,7 +36,7 @@ func TestALinkedDatabaseSharesItsLocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, other.stdout) // until it has ended
-	_ = other.cmd.Wait()                     // its words were read above
+	_ = other.cmd.Wait()                     // its output was read above
 	release, err := s.Lock(storetest.Chat)
 	if err != nil {
 		t.Fatalf("the session is not free after its process ended: %v", err)

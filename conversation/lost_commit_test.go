@@ -9,9 +9,9 @@ import (
 	"parley/internal/postgrestest"
 )
 
-// The connection breaks at each COMMIT of a message's way, before or after the server has it. The message and its reply are
-// stored once, and are known by their numbers in the store.
-func TestMessageIsKnownWhenItsCommitIsLost(t *testing.T) {
+// When the connection breaks at any COMMIT, before or after the server has executed it, a message and its reply are stored
+// once, and returned with their ids.
+func TestMessageIsStoredOnceWhenTheAnswerToItsCommitIsLost(t *testing.T) {
 	t.Parallel()
 	proxy := postgrestest.NewProxy(t, postgrestest.Database(t))
 	store := openNode(t, proxy.URL())
@@ -52,8 +52,8 @@ func TestMessageIsKnownWhenItsCommitIsLost(t *testing.T) {
 	}
 }
 
-// What a chat waits for most is the way to the server and back, so that a message takes few of them: two to be stored, and two
-// for the run that answers it.
+// A chat waits mostly for round trips to the server, so that there are few of them: two to store a message, and two to commit
+// the run that answers it.
 func TestMessageTakesFewRoundTrips(t *testing.T) {
 	t.Parallel()
 	proxy := postgrestest.NewProxy(t, postgrestest.Database(t))

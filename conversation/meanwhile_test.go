@@ -10,15 +10,14 @@ import (
 	"parley/conversation/storetest"
 )
 
-// commandOf is a command that does something to the conversation of a turn.
+// commandOf returns the run of a command with an effect on the conversation.
 func commandOf(turn conversation.Snapshot, effect conversation.Effect) conversation.Run {
 	return conversation.Run{Key: turn.Conversation.Key, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: turn.Waiting,
 		Conversation: turn.Conversation, Effect: effect}
 }
 
-// Somebody takes back a turn at the moment in which a program appends: what
-// the program has noted, and told the model, stays.
-func TestUndoBesideAnAppendTakesBackTheExchangeAlone(t *testing.T) {
+// An /undo while a program appends takes back the turn, and keeps the program's messages.
+func TestUndoDuringAnAppendTakesBackTheTurnAlone(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Turn(t, s, task, 1)
@@ -45,9 +44,8 @@ func TestUndoBesideAnAppendTakesBackTheExchangeAlone(t *testing.T) {
 	}
 }
 
-// While an answer is written anew, a program appends: only the old answer is
-// replaced.
-func TestRetryBesideAnAppendReplacesTheAnswerAlone(t *testing.T) {
+// A /retry while a program appends replaces only the answer.
+func TestRetryDuringAnAppendReplacesTheAnswerAlone(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Turn(t, s, task, 1)
@@ -64,10 +62,9 @@ func TestRetryBesideAnAppendReplacesTheAnswerAlone(t *testing.T) {
 	}
 }
 
-// A session without a conversation is named at the moment in which a program
-// begins one: that one has the name. A commit that fails here would be tried for
-// ever, and the session would be dead.
-func TestTitleBesideTheFirstAppendNamesThatConversation(t *testing.T) {
+// A title for a session without a conversation names the one that a program begins at the same moment. If
+// this commit failed, it would be repeated for ever.
+func TestTitleDuringTheFirstAppendNamesThatConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, storetest.Say(task, 1, "/title Bridges"))
@@ -79,9 +76,9 @@ func TestTitleBesideTheFirstAppendNamesThatConversation(t *testing.T) {
 	}
 }
 
-// A new conversation is asked for in an empty one, into which a program writes at
-// that moment: what it wrote is archived, and the new one is empty.
-func TestNewBesideAnAppendBeginsAnEmptyConversation(t *testing.T) {
+// When a program appends to an empty conversation during a /new, its messages are archived, and the new
+// conversation is empty.
+func TestNewDuringAnAppendBeginsAnEmptyConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Turn(t, s, task, 1)
@@ -99,9 +96,9 @@ func TestNewBesideAnAppendBeginsAnEmptyConversation(t *testing.T) {
 	}
 }
 
-// Instructions that a program gives while a run goes on hold from the next run on, also
-// where that run begins the conversation, follows one that is over, or replaces a turn.
-func TestInstructionsGivenDuringARunHold(t *testing.T) {
+// Instructions that are set during a run apply from the next run on, also if the run begins the
+// conversation, follows an expired one, or replaces a turn.
+func TestInstructionsSetDuringARunApplyFromTheNextRunOn(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(s *conversation.Store) conversation.Run{
 		"of a new session": func(s *conversation.Store) conversation.Run {
@@ -158,8 +155,7 @@ func TestInstructionsGivenDuringARunHold(t *testing.T) {
 	}
 }
 
-// The instructions of a session wait for its next conversation while others are deleted;
-// they go with the session.
+// The instructions of a session stay when its conversations are deleted, and are deleted with the session.
 func TestInstructionsOutliveDeletedConversations(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

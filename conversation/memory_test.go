@@ -39,8 +39,7 @@ func commitOne(t *testing.T, s *conversation.Store, key conversation.Key, said s
 	return done
 }
 
-// What the store keeps is what the loop's memory says, also when both were
-// changed at once.
+// The stored state equals the one of the loop's snapshot, also after concurrent changes.
 func TestStateIsStoredWithItsConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -64,8 +63,8 @@ func TestStateIsStoredWithItsConversation(t *testing.T) {
 	}
 }
 
-// A transcript holds what was said up to the command, and no session's but its own.
-func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
+// A transcript has the messages up to its command, and those of its own session only.
+func TestTranscriptEndsAtItsCommand(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation

@@ -51,8 +51,7 @@ func TestPagingThroughMessages(t *testing.T) {
 	}
 }
 
-// Views of people leave out system messages, tools and replaced answers; ViewAll has them
-// all.
+// Views for people leave out system messages, tools and replaced answers; ViewAll has them all.
 func TestViewsOfAConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -82,7 +81,7 @@ func TestViewsOfAConversation(t *testing.T) {
 	}
 }
 
-// Nobody types 36 characters; but a beginning that fits two must not pick one.
+// A conversation is found by the beginning of its id, unless two ids begin like this.
 func TestAConversationIsFoundByTheBeginningOfItsID(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

@@ -18,9 +18,8 @@ import (
 	"parley/conversation/storetest"
 )
 
-// placed is a database with one exchange in it, whose files are about to be
-// taken away.
-type placed struct {
+// movableDatabase is a database with one turn, whose files the tests move, replace or delete.
+type movableDatabase struct {
 	*conversation.Store
 	t    *testing.T
 	path string
@@ -28,21 +27,21 @@ type placed struct {
 	said int
 }
 
-func newPlaced(t *testing.T) *placed {
+func newMovableDatabase(t *testing.T) *movableDatabase {
 	t.Helper()
-	return newPlacedAt(t, filepath.Join(t.TempDir(), "test.db"))
+	return newMovableDatabaseAt(t, filepath.Join(t.TempDir(), "test.db"))
 }
 
-func newPlacedAt(t *testing.T, path string) *placed {
+func newMovableDatabaseAt(t *testing.T, path string) *movableDatabase {
 	t.Helper()
-	p := &placed{t: t, path: path, log: &syncBuffer{}}
+	p := &movableDatabase{t: t, path: path, log: &syncBuffer{}}
 	p.Store = p.open(p.path)
 	t.Cleanup(func() { p.Close() })
 	p.accept()
 	return p
 }
 
-func (p *placed) open(path string) *conversation.Store {
+func (p *movableDatabase) open(path string) *conversation.Store {
 	p.t.Helper()
 	s, err := conversation.Open(p.t.Context(), conversation.Config{Path: path, Log: slog.New(slog.NewTextHandler(p.log, nil))})
 	if err != nil {
@@ -51,7 +50,7 @@ func (p *placed) open(path string) *conversation.Store {
 	return s
 }
 
-func (p *placed) tryAccept() error {
+func (p *movableDatabase) tryAccept() error {
 	_, err := p.Accept(p.t.Context(), nil, storetest.Say(storetest.Chat, p.said+1, "hello"))
 	if err == nil {
 		p.said++
@@ -59,16 +58,16 @@ func (p *placed) tryAccept() error {
 	return err
 }
 
-func (p *placed) accept() {
+func (p *movableDatabase) accept() {
 	p.t.Helper()
 	if err := p.tryAccept(); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// expectRefused checks that nothing is stored, in words that the operator can
-// act on, which the log has once.
-func (p *placed) expectRefused(words ...string) {
+// expectRefused checks that nothing is stored, that the error tells the operator what to do, and that it is
+// logged once.
+func (p *movableDatabase) expectRefused(words ...string) {
 	p.t.Helper()
 	for range 3 {
 		err := p.tryAccept()
@@ -88,16 +87,15 @@ func (p *placed) expectRefused(words ...string) {
 		p.t.Errorf("the probe gave %v", err)
 	}
 	if p.DB().Moved() == nil {
-		p.t.Error("the store does not tell that its database was taken away")
+		p.t.Error("the store does not report that its database was taken away")
 	}
 	if n := strings.Count(p.log.String(), "database taken away"); n != 1 {
 		p.t.Errorf("the log tells %d times:\n%s", n, p.log)
 	}
 }
 
-// expectWhole opens what stands at a path now, which must hold every message
-// that was acknowledged.
-func (p *placed) expectWhole(path string) {
+// expectWhole opens the database at a path, which must have every message that was acknowledged.
+func (p *movableDatabase) expectWhole(path string) {
 	p.t.Helper()
 	s := p.open(path)
 	defer s.Close()
@@ -116,14 +114,14 @@ func (p *placed) expectWhole(path string) {
 	}
 }
 
-func (p *placed) rename(from, to string) {
+func (p *movableDatabase) rename(from, to string) {
 	p.t.Helper()
 	if err := os.Rename(from, to); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-func (p *placed) remove(suffixes ...string) {
+func (p *movableDatabase) remove(suffixes ...string) {
 	p.t.Helper()
 	for _, suffix := range suffixes {
 		if err := os.Remove(p.path + suffix); err != nil {
@@ -132,7 +130,7 @@ func (p *placed) remove(suffixes ...string) {
 	}
 }
 
-func (p *placed) copyFile(from, to string) {
+func (p *movableDatabase) copyFile(from, to string) {
 	p.t.Helper()
 	data, err := os.ReadFile(from)
 	if err == nil {
@@ -163,7 +161,7 @@ func (b *syncBuffer) String() string {
 
 func TestNothingIsAcknowledgedAfterTheDatabaseWasMoved(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
+	p := newMovableDatabase(t)
 	away := p.path + ".away"
 	p.rename(p.path, away)
 	p.expectRefused(p.path, away, "Move it back")
@@ -176,10 +174,10 @@ func TestNothingIsAcknowledgedAfterTheDatabaseWasMoved(t *testing.T) {
 	p.expectWhole(p.path)
 }
 
-// Who moves a database rarely takes its log along.
+// A database that was moved without its log has all messages.
 func TestMovedDatabaseIsWholeWithoutItsLog(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
+	p := newMovableDatabase(t)
 	away := filepath.Join(t.TempDir(), "away.db")
 	p.rename(p.path, away)
 	p.expectRefused()
@@ -193,7 +191,7 @@ func TestDatabaseMovedWithItsFolderGoesOnWhenItIsBack(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p := newPlacedAt(t, filepath.Join(folder, "test.db"))
+	p := newMovableDatabaseAt(t, filepath.Join(folder, "test.db"))
 	p.rename(folder, folder+".away")
 	p.expectRefused(p.path, folder+".away")
 	p.rename(folder+".away", folder)
@@ -202,10 +200,10 @@ func TestDatabaseMovedWithItsFolderGoesOnWhenItIsBack(t *testing.T) {
 	p.expectWhole(p.path)
 }
 
-// What a deleted file held is gone with the last process that has it open.
+// The gateway saves a copy of a deleted database, which otherwise is lost when the gateway ends.
 func TestDeletedDatabaseIsSavedAsACopy(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
+	p := newMovableDatabase(t)
 	p.accept()
 	p.remove("", "-wal", "-shm")
 	p.expectRefused("All that it held was saved as " + p.path + ".saved-")
@@ -222,7 +220,7 @@ func TestDeletedDatabaseIsSavedAsACopy(t *testing.T) {
 
 func TestDeletedDatabaseStoresNothing(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
+	p := newMovableDatabase(t)
 	p.remove("")
 	p.expectRefused(p.path, "was deleted", "gateway restore")
 	p.copyFile(os.DevNull, p.path)
@@ -233,8 +231,8 @@ func TestDeletedDatabaseStoresNothing(t *testing.T) {
 
 func TestReplacedDatabaseIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
-	other := newPlaced(t)
+	p := newMovableDatabase(t)
+	other := newMovableDatabase(t)
 	other.Close()
 	away := p.path + ".away"
 	p.rename(p.path, away)
@@ -242,12 +240,12 @@ func TestReplacedDatabaseIsLeftAlone(t *testing.T) {
 	p.expectRefused(p.path, away, "start it again")
 	p.Close()
 	p.expectWhole(away)
-	p.expectWhole(p.path) // it holds as much as other, and this one's log is not replayed into it
+	p.expectWhole(p.path) // the other file's messages are there, and this database's log was not replayed into it
 }
 
 func TestReplacedDatabaseGoesOnWhenTheFirstIsBack(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
+	p := newMovableDatabase(t)
 	away := p.path + ".away"
 	p.rename(p.path, away)
 	p.copyFile(away, p.path)
@@ -258,11 +256,11 @@ func TestReplacedDatabaseGoesOnWhenTheFirstIsBack(t *testing.T) {
 	p.expectWhole(p.path)
 }
 
-// What a second program does to the file while it is away, the open connections
-// would not see, and would damage.
+// A database that another program has changed while it was away is refused: the open connections do not see
+// the changes, and would damage them.
 func TestDatabaseThatWasWrittenWhileItWasAwayIsRefused(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
+	p := newMovableDatabase(t)
 	away := filepath.Join(t.TempDir(), "away.db")
 	p.rename(p.path, away)
 	p.expectRefused()
@@ -277,14 +275,14 @@ func TestDatabaseThatWasWrittenWhileItWasAwayIsRefused(t *testing.T) {
 	p.expectWhole(p.path)
 }
 
-func TestDeletedLogIsMadeAnewWithoutLoss(t *testing.T) {
+func TestDeletedLogIsReplacedWithoutLoss(t *testing.T) {
 	t.Parallel()
 	for what, suffixes := range map[string][]string{
 		"the log": {"-wal"}, "its index": {"-shm"}, "the locks": {".lock"}, "all of them": {"-wal", "-shm", ".lock"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			p := newPlaced(t)
+			p := newMovableDatabase(t)
 			release, err := p.Lock(storetest.Chat)
 			if err != nil {
 				t.Fatal(err)
@@ -303,7 +301,7 @@ func TestDeletedLogIsMadeAnewWithoutLoss(t *testing.T) {
 				t.Error(got)
 			}
 			if !strings.Contains(p.log.String(), "made anew") {
-				t.Errorf("the log does not tell:\n%s", p.log)
+				t.Errorf("the log does not say so:\n%s", p.log)
 			}
 			other := startOther(t, otherProcess{database: p.path, lock: string(storetest.Chat)})
 			other.expect("in use by process")
@@ -313,9 +311,9 @@ func TestDeletedLogIsMadeAnewWithoutLoss(t *testing.T) {
 	}
 }
 
-func TestReplacedLogIsMadeAnewWithoutLoss(t *testing.T) {
+func TestReplacedLogIsReplacedWithoutLoss(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
+	p := newMovableDatabase(t)
 	p.copyFile(p.path+"-wal", p.path+"-wal"+".old")
 	p.accept()
 	p.rename(p.path+"-wal"+".old", p.path+"-wal")
@@ -324,9 +322,8 @@ func TestReplacedLogIsMadeAnewWithoutLoss(t *testing.T) {
 	p.expectWhole(p.path)
 }
 
-// crash leaves the files as a process does that is killed: it takes a copy of
-// them, and what follows is about the copy.
-func (p *placed) crash() {
+// crash copies the files as a kill would leave them. The test continues with the copy.
+func (p *movableDatabase) crash() {
 	p.t.Helper()
 	path := filepath.Join(p.t.TempDir(), "test.db")
 	p.copyFile(p.path, path)
@@ -334,10 +331,10 @@ func (p *placed) crash() {
 	p.path = path
 }
 
-// The old log is in use by another process too, which would go on writing it.
-func TestDeletedLogIsNotMadeAnewWhileAnotherProcessUsesIt(t *testing.T) {
+// The old log is not replaced while another process uses it, which would go on writing to it.
+func TestDeletedLogIsNotReplacedWhileAnotherProcessUsesIt(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
+	p := newMovableDatabase(t)
 	other := startOther(t, otherProcess{database: p.path})
 	other.expect("open")
 	p.remove("-wal")
@@ -350,13 +347,13 @@ func TestDeletedLogIsNotMadeAnewWhileAnotherProcessUsesIt(t *testing.T) {
 
 func TestDatabaseIsNotOpenedInPlaceOfTheOneThatRuns(t *testing.T) {
 	t.Parallel()
-	for what, replace := range map[string]func(p *placed){
-		"moved":    func(*placed) {},
-		"replaced": func(p *placed) { p.copyFile(p.path+".away", p.path) },
+	for what, replace := range map[string]func(p *movableDatabase){
+		"moved":    func(*movableDatabase) {},
+		"replaced": func(p *movableDatabase) { p.copyFile(p.path+".away", p.path) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			p := newPlaced(t)
+			p := newMovableDatabase(t)
 			p.rename(p.path, p.path+".away")
 			replace(p)
 			startOther(t, otherProcess{database: p.path}).expect(conversation.ErrMoved.Error(), "another process has it open", p.path)
@@ -369,10 +366,11 @@ func TestDatabaseIsNotOpenedInPlaceOfTheOneThatRuns(t *testing.T) {
 	}
 }
 
-// A program that copies or checks the file has it open without a log.
+// A program that copies or checks the file has it open without a log, and does not keep a gateway from
+// opening it.
 func TestDatabaseIsOpenedWhileItsFileIsOnlyRead(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
+	p := newMovableDatabase(t)
 	p.Close()
 	p.copyFile(p.path, p.path+".copy")
 	p.rename(p.path+".copy", p.path) // another file than the one that was open last
@@ -388,7 +386,7 @@ func TestDatabaseIsOpenedWhileItsFileIsOnlyRead(t *testing.T) {
 
 func TestMovedDatabaseIsNotRead(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
+	p := newMovableDatabase(t)
 	p.rename(p.path, p.path+".away")
 	p.copyFile(p.path+".away", p.path)
 	if held, err := db.Share(p.path); !errors.Is(err, conversation.ErrMoved) {
@@ -403,7 +401,7 @@ func TestLinkThatLeadsElsewhereStoresNothing(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "real.db"), link); err != nil {
 		t.Fatal(err)
 	}
-	p := newPlacedAt(t, link)
+	p := newMovableDatabaseAt(t, link)
 	p.remove("")
 	if err := os.Symlink(filepath.Join(dir, "other.db"), link); err != nil {
 		t.Fatal(err)
@@ -416,11 +414,10 @@ func TestLinkThatLeadsElsewhereStoresNothing(t *testing.T) {
 	p.accept()
 }
 
-// A write whose file goes away between its commit and the answer must not be
-// reported as stored, whatever becomes of the file.
-func TestWriteIsNotReportedWhenTheFileGoesAtItsCommit(t *testing.T) {
+// A write is not confirmed if the file goes away between its commit and the confirmation.
+func TestWriteIsNotConfirmedWhenTheFileGoesAtItsCommit(t *testing.T) {
 	t.Parallel()
-	p := newPlaced(t)
+	p := newMovableDatabase(t)
 	err := p.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 		p.rename(p.path, p.path+".away")
 		_, err := tx.ExecContext(ctx, `INSERT INTO cursors (name, value, updated_at) VALUES ('late', '1', 1)`)

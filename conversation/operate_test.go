@@ -9,8 +9,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// After the operator has archived a conversation, the next message in its chat
-// begins a new one, and the old one is still there to be read.
+// After a conversation was archived, the next message begins a new one, and the old one can still be read.
 func TestArchiveEndsAConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -32,8 +31,7 @@ func TestArchiveEndsAConversation(t *testing.T) {
 	}
 }
 
-// A session that is deleted leaves nothing behind; what waits in it is still
-// answered, and no other session is touched.
+// Deleting a session deletes all its conversations, but not its waiting messages and no other session.
 func TestDeletingASessionLeavesTheOthersAndWhatWaits(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

@@ -19,14 +19,14 @@ import (
 // alice is a session that spans a chat on Telegram and one on Discord.
 const alice = conversation.Key("user:alice")
 
-// from is a message to alice's session from one of her places.
+// from returns a message to Alice's session from one of her places.
 func from(origin conversation.Key, id int, text string) conversation.Inbound {
 	in := storetest.Say(origin, id, text)
 	in.Key, in.Origin = alice, origin
 	return in
 }
 
-// answersEach answers every waiting message of a turn where it was written.
+// answersEach returns a run that answers every waiting message where it was written.
 func answersEach(turn conversation.Snapshot) conversation.Run {
 	run := storetest.Answered(alice, turn, "")
 	run.Replies = nil
@@ -37,7 +37,7 @@ func answersEach(turn conversation.Snapshot) conversation.Run {
 	return run
 }
 
-// Each message keeps where it came from, so that its answer finds the way back.
+// Each message keeps its origin, to which its answer is sent.
 func TestASharedSessionKnowsWhereEachMessageCameFrom(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -56,8 +56,8 @@ func TestASharedSessionKnowsWhereEachMessageCameFrom(t *testing.T) {
 	}
 }
 
-// A process takes what came by its own channels, and sends what goes by them: it
-// could not show that it types, nor fetch a file, nor send a reply elsewhere.
+// A process works the messages and replies of its own channels only, since it can't fetch files or send
+// replies on others.
 func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -104,7 +104,7 @@ func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 	}
 }
 
-// The operator sees what each channel costs, and no channel that nobody has.
+// The costs of a shared session are counted for the channels of its messages.
 func TestSumsOfASharedSessionAreByChannel(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -125,7 +125,7 @@ func TestSumsOfASharedSessionAreByChannel(t *testing.T) {
 	}
 }
 
-// An edit of an answered message is told where that message came from.
+// The note of an edit names the place of the edited message.
 func TestAnEditInASharedSessionKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -141,9 +141,9 @@ func TestAnEditInASharedSessionKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// Whoever is linked only later finds what waited answered, and what was said
-// kept; a message that comes again is known whichever session it went to.
-func TestSharingMayBeginAndEnd(t *testing.T) {
+// When accounts are linked or unlinked, waiting messages are answered in the session that has them, and a
+// redelivered message is recognized in either session.
+func TestChangesOfSessionScopeKeepMessagesInTheirSession(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Turn(t, s, storetest.Chat, 1)
@@ -163,7 +163,7 @@ func TestSharingMayBeginAndEnd(t *testing.T) {
 	}
 }
 
-// Replies that an earlier version left unsent still go out.
+// Replies that an earlier version has not sent are sent.
 func TestRepliesOfAnEarlierDatabaseKeepTheirChannel(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
@@ -182,7 +182,7 @@ func TestRepliesOfAnEarlierDatabaseKeepTheirChannel(t *testing.T) {
 	}
 }
 
-// migratedTo makes a database as an earlier version left it.
+// migratedTo makes a database with the schema of an earlier version.
 func migratedTo(t *testing.T, path string, version int64, rows ...string) {
 	t.Helper()
 	if err := db.MakeSchema(t.Context(), path, version); err != nil {

@@ -16,7 +16,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// longDelivery is a reply of 5 MB that is due.
+// longDelivery returns a reply of 5 MB that is due.
 func longDelivery(t testing.TB, s *conversation.Store) conversation.Delivery {
 	t.Helper()
 	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "tell me everything"))
@@ -27,7 +27,7 @@ func longDelivery(t testing.TB, s *conversation.Store) conversation.Delivery {
 	return done.Replies[0]
 }
 
-// withoutCheckpoints has all that is written from now on added to an empty WAL.
+// withoutCheckpoints empties the WAL, and lets it grow from now on.
 func withoutCheckpoints(t testing.TB, s *conversation.Store) {
 	t.Helper()
 	err := s.DB().Read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
@@ -55,7 +55,7 @@ func walBytes(t testing.TB, s *conversation.Store) int64 {
 	return info.Size()
 }
 
-// markNext marks one part more, and returns what that has written.
+// markNext marks one further part, and returns the number of bytes that this wrote.
 func markNext(t testing.TB, s *conversation.Store, d *conversation.Delivery) (bytes int64) {
 	t.Helper()
 	before := walBytes(t, s)
@@ -66,8 +66,7 @@ func markNext(t testing.TB, s *conversation.Store, d *conversation.Delivery) (by
 	return walBytes(t, s) - before
 }
 
-// A mark has nothing to do with the length of the reply, nor with how much of it
-// was sent before.
+// The cost of a mark does not depend on the length of the reply, nor on the number of parts before.
 func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
@@ -79,7 +78,7 @@ func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
 	for len(d.Sent) < 1000 {
 		last = markNext(t, s, &d)
 	}
-	const pages = 4 * 4200 // a leaf, and what its division changes
+	const pages = 4 * 4200 // a leaf, and the pages that its split changes
 	if first == 0 || first > pages || last > pages {
 		t.Errorf("the first mark writes %d bytes, the thousandth %d, want at most %d", first, last, pages)
 	}
@@ -89,9 +88,9 @@ func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
 	}
 }
 
-// A delivery that an earlier version has begun, which kept the ids in its row, goes
-// on behind the parts that were taken.
-func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) {
+// A delivery that an earlier version has begun, which stored the ids in the delivery's row, continues after
+// the parts that were sent.
+func TestPartsMarkedByAnEarlierVersionAreNotSentAgain(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	d := longDelivery(t, s)
@@ -138,8 +137,8 @@ func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) 
 	}
 }
 
-// What a cleanup deletes takes the ids of its parts along.
-func TestPartsGoWithTheirDelivery(t *testing.T) {
+// A cleanup deletes the ids of parts with their delivery.
+func TestPartsAreDeletedWithTheirDelivery(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	r := retention.New(s)

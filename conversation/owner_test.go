@@ -11,8 +11,8 @@ import (
 	"parley/internal/postgrestest"
 )
 
-// A node is declared dead in the middle of a run, and another one takes the session over. What the run wanted to
-// store is refused, also after the node has joined anew: the other one answers.
+// When a node is declared dead during a run, and another one has taken over the session, the run's commit is refused,
+// also after the node has joined anew.
 func TestRunOfADeadNodeStoresNothing(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -28,7 +28,7 @@ func TestRunOfADeadNodeStoresNothing(t *testing.T) {
 	defer release()
 	member, cancel := dying.Node().While(context.Background())
 	defer cancel()
-	stale := context.WithoutCancel(member) // as of a write that is queued already
+	stale := context.WithoutCancel(member) // like the context of a queued write
 	snapshot, err := dying.Begin(stale, key, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func openNode(t *testing.T, url string) *conversation.Store {
 	return store
 }
 
-// declareDead does what another node does when this one has not renewed its membership.
+// declareDead declares a node dead, as another node does when it has not renewed its membership.
 func declareDead(t *testing.T, url string, id int64) {
 	t.Helper()
 	conn := postgrestest.Connect(t, url)

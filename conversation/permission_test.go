@@ -12,7 +12,7 @@ import (
 // nobody is a user without rights on every Unix.
 const nobody = 65534
 
-// plainUser is whom the tests of permissions run as: root may write anywhere.
+// plainUser returns the user for tests of permissions, since root may write anywhere.
 func plainUser() (uid uint32, name string) {
 	if os.Geteuid() == 0 {
 		return nobody, strconv.Itoa(nobody)
@@ -20,7 +20,7 @@ func plainUser() (uid uint32, name string) {
 	return 0, strconv.Itoa(os.Geteuid())
 }
 
-// An operator who gave the files to the wrong user is told what to change.
+// If the files belong to the wrong user, the error tells the operator what to change.
 func TestADatabaseThatMayNotBeWrittenIsExplained(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)

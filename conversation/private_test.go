@@ -13,8 +13,8 @@ import (
 	"parley/conversation/storetest"
 )
 
-// A database that was made by hand, or copied with a careless umask, is
-// readable by its owner alone from the next start on, with the files beside it.
+// From the next start on, only the owner can read a database and the files beside it, even if it was copied
+// with other permissions.
 func TestOpenTightensTheModeOfAnExistingDatabase(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)

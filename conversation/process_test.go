@@ -14,26 +14,26 @@ import (
 	"parley/conversation"
 )
 
-// The environment of a process that opens a database and nothing else.
+// The environment variables of a process that only opens a database.
 const (
 	otherDatabase = "PARLEY_TEST_OTHER_DATABASE"
 	otherLock     = "PARLEY_TEST_OTHER_LOCK"
 )
 
-// otherProcess is what startOther runs.
+// otherProcess is a process that startOther runs.
 type otherProcess struct {
 	database string
-	lock     string // session that it takes, "" for none
-	user     uint32 // that it runs as; 0 is this one's
+	lock     string // session that it locks, "" for none
+	user     uint32 // user id that it runs as; 0 is that of the test
 
 	cmd    *exec.Cmd
-	stdin  io.WriteCloser // closed, it ends
+	stdin  io.WriteCloser // closing it ends the process
 	stdout *bufio.Reader
 	t      *testing.T
 }
 
-// TestOtherProcess is no test by itself: it is what startOther runs. It says on
-// a line that the database is open, or why it can't be.
+// TestOtherProcess is not a test: startOther runs it in another process. It prints a line that the database
+// is open, or why it can't be opened.
 func TestOtherProcess(t *testing.T) {
 	t.Parallel()
 	path := os.Getenv(otherDatabase)
@@ -109,7 +109,7 @@ func folderForEveryone(t *testing.T) string {
 	return dir
 }
 
-// expect reads the line that the process says.
+// expect reads the line that the process prints, and checks that it contains these words.
 func (p *otherProcess) expect(words ...string) {
 	p.t.Helper()
 	line, err := p.stdout.ReadString('\n')
@@ -123,12 +123,12 @@ func (p *otherProcess) expect(words ...string) {
 	}
 }
 
-// end has the process close the database and waits for its end.
+// end makes the process close the database, and waits for its end.
 func (p *otherProcess) end() {
 	p.t.Helper()
 	if err := p.stdin.Close(); err != nil {
 		p.t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, p.stdout) // until it has ended
-	_ = p.cmd.Wait()                     // what it had to say was read
+	_ = p.cmd.Wait()                     // its output was read
 }

@@ -11,9 +11,9 @@ import (
 	"parley/conversation/storetest"
 )
 
-// A program begins anew with a task: all that it was told still holds, in order, the
-// rest is archived, and the session is known by its metadata as before.
-func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
+// A reset archives the conversation. The new one has the same instructions in the same order, and the session
+// keeps its metadata.
+func TestResetKeepsTheInstructions(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	if err := s.SetMetadata(t.Context(), task, "", `{"agent": "builder"}`); err != nil {
@@ -53,16 +53,15 @@ func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
 	}
 	storetest.Turn(t, s, task, 2)
 	if now, _ := s.Active(t.Context(), task); now.ID != bare.ID || now.Messages != 2 {
-		t.Errorf("the talk goes on in %+v", now)
+		t.Errorf("the active conversation is %+v", now)
 	}
 	if _, err := s.Reset(t.Context(), "api:unknown", true); !errors.Is(err, conversation.ErrNoSession) {
 		t.Errorf("an unknown session: %v", err)
 	}
 }
 
-// A run that was under way when its session was reset still answers, where it was
-// asked.
-func TestARunOutlastsAReset(t *testing.T) {
+// A run that was under way during a reset is committed, in the conversation that it began in.
+func TestRunUnderWayAnswersAfterAReset(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Turn(t, s, task, 1)
@@ -77,8 +76,8 @@ func TestARunOutlastsAReset(t *testing.T) {
 	}
 }
 
-// Conversations are named and ended by their ids, but not through another
-// session's key; an answer under way does not take a name back.
+// Conversations are renamed and archived by their ids, but not with another session's key. A run that is
+// under way does not undo a rename.
 func TestConversationsAreChangedByTheirIDs(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -109,8 +108,8 @@ func TestConversationsAreChangedByTheirIDs(t *testing.T) {
 	}
 }
 
-// Who deletes a session deletes what a program has noted of it and has told the model.
-func TestDeletingASessionForgetsItsMetadata(t *testing.T) {
+// Deleting a session deletes its metadata and instructions.
+func TestDeletedSessionLosesItsMetadataAndInstructions(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	if err := s.SetMetadata(t.Context(), task, "", `{"secret":1}`); err != nil {
@@ -127,7 +126,7 @@ func TestDeletingASessionForgetsItsMetadata(t *testing.T) {
 		t.Errorf("%+v, %v", session, err)
 	}
 	if c, err := s.Active(t.Context(), task); err != nil || len(c.State.Instructions) > 0 {
-		t.Errorf("still told: %q, %v", c.State.Instructions, err)
+		t.Errorf("the instructions are still %q, %v", c.State.Instructions, err)
 	}
 	if err := s.SetMetadata(t.Context(), task, "", `[]`); !errors.Is(err, conversation.ErrInvalid) {
 		t.Errorf("a list: %v", err)

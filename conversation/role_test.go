@@ -11,10 +11,10 @@ import (
 	"parley/internal/postgrestest"
 )
 
-// A node that reads a platform under a role is declared dead, and another one goes on. What the first one has read
-// and wanted to store is refused, also after it has joined anew: neither does the cursor go back, nor is a
-// message stored that the other one may have dropped or stored.
-func TestCursorIsMovedByTheHolderOfItsRole(t *testing.T) {
+// When a node that reads a platform under a role is declared dead, and another one has taken the role, the first one's
+// batches are refused, also after it has joined anew: the cursor does not go back, and no message is stored that the
+// other node has already handled.
+func TestOnlyTheHolderOfTheRoleMovesTheCursor(t *testing.T) {
 	t.Parallel()
 	const role, cursor = "telegram:1:poll", "telegram:1"
 	url := postgrestest.Database(t)

@@ -17,10 +17,10 @@ import (
 	"parley/conversation/toolstate"
 )
 
-// reading is a store that reads events from what programs append.
-var reading = conversation.Config{Events: toolstate.New(toolstate.BuiltinNames()).TranscriptEvents}
+// eventReading configures a store that reads events from appended messages.
+var eventReading = conversation.Config{Events: toolstate.New(toolstate.BuiltinNames()).TranscriptEvents}
 
-// called returns a question and the messages of one tool call that answers it.
+// called returns a question and the messages of a tool call that answers it.
 func called(id, name, arguments, result string) []conversation.Message {
 	return []conversation.Message{
 		{Role: conversation.RoleUser, Content: "please"},
@@ -36,10 +36,10 @@ func notes(list []state.Note) (lines []string) {
 	return lines
 }
 
-// What a program appends is read like what a run does, each at its turn.
+// Events are read from appended messages like from a run, each with its turn.
 func TestStateIsReadFromAppendedTranscripts(t *testing.T) {
 	t.Parallel()
-	s := storetest.New(t, reading)
+	s := storetest.New(t, eventReading)
 	messages := called("a", "session_state", `{"kind":"constraint","text":"no ORM"}`, "Kept.")
 	messages = append(messages, called("b", "create_file", `{"path":"main.go"}`, "ok")...)
 	messages = append(messages, called("c", "bash", `{"command":"go test","cwd":"/srv/app"}`, "exit status 1")...)
@@ -65,7 +65,7 @@ func TestStateIsReadFromAppendedTranscripts(t *testing.T) {
 
 func TestStateIsReadFromImports(t *testing.T) {
 	t.Parallel()
-	s := storetest.New(t, reading)
+	s := storetest.New(t, eventReading)
 	im, err := archive.New(s).Import(t.Context(), "cli:room")
 	if err != nil {
 		t.Fatal(err)
@@ -87,10 +87,10 @@ func TestStateIsReadFromImports(t *testing.T) {
 	}
 }
 
-// The state has a bound. What it has no room for is counted, and the archive has it.
+// The state counts the rules that it has no room for. They stay in the archive.
 func TestStateCountsTheRulesThatItForgets(t *testing.T) {
 	t.Parallel()
-	s := storetest.New(t, reading)
+	s := storetest.New(t, eventReading)
 	var c conversation.Conversation
 	for i := range 2 {
 		var messages []conversation.Message
@@ -124,11 +124,11 @@ func TestStateCountsTheRulesThatItForgets(t *testing.T) {
 	}
 }
 
-// Rules go over to the next conversation also when one is archived from outside, and
-// are deleted with the conversation that they come from.
+// Rules are also carried over when a conversation is archived from outside, and are deleted with the
+// conversation that they come from.
 func TestRulesAreCarriedByArchiveAndReset(t *testing.T) {
 	t.Parallel()
-	s := storetest.New(t, conversation.Config{Events: reading.Events, Carry: state.Carry{Rules: true}})
+	s := storetest.New(t, conversation.Config{Events: eventReading.Events, Carry: state.Carry{Rules: true}})
 	const key = conversation.Key("api:task")
 	rule := called("a", "session_state", `{"kind":"constraint","text":"no ORM"}`, "Kept.")
 	rules := func() []string {

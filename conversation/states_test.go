@@ -14,8 +14,8 @@ import (
 	"parley/internal/dbdamage"
 )
 
-// A failed tool call is told by its flag; in rows from before there was one, by how
-// the result begins.
+// A failed tool call is recognized by its flag, and in rows of earlier versions, which have none, by the
+// beginning of its result.
 func TestFailedToolCallsOfAnEarlierDatabase(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
@@ -55,9 +55,8 @@ func TestFailedToolCallsOfAnEarlierDatabase(t *testing.T) {
 	}
 }
 
-// What an earlier version left of an import that was killed is seen by nobody, and is
-// gone after the next import.
-func TestImportThatAnEarlierVersionLeft(t *testing.T) {
+// The rest of a killed import of an earlier version is not visible, and is deleted by the next import.
+func TestUnfinishedImportOfAnEarlierVersionIsSwept(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
 	path := filepath.Join(t.TempDir(), "earlier.db")
@@ -85,8 +84,7 @@ func TestImportThatAnEarlierVersionLeft(t *testing.T) {
 	}
 }
 
-// What an earlier version has stored of messages that wait, that are answered, and that
-// were taken back reads as it did.
+// Waiting, answered and withdrawn messages of an earlier version keep their states.
 func TestInboxOfAnEarlierDatabase(t *testing.T) {
 	storetest.NeedsSQLite(t)
 	path := filepath.Join(t.TempDir(), "earlier.db")
@@ -117,7 +115,7 @@ func TestInboxOfAnEarlierDatabase(t *testing.T) {
 	}
 }
 
-// A withdrawn message is told by its state, and its reply by whether it is kept.
+// The inbox has a state for withdrawn messages, and a column for kept replies.
 func TestInboxHasNamedStates(t *testing.T) {
 	s := storetest.New(t)
 	kept := storetest.Say(storetest.Chat, 1, "one")

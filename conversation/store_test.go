@@ -95,7 +95,7 @@ func TestCommitTwiceStoresOnce(t *testing.T) {
 	}
 }
 
-func TestWindowHoldsWholeExchangesWithinTheBudget(t *testing.T) {
+func TestBeginReturnsWholeTurnsWithinTheBudget(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	for i := 1; i <= 10; i++ {
@@ -106,7 +106,7 @@ func TestWindowHoldsWholeExchangesWithinTheBudget(t *testing.T) {
 		1000: nil, // all, checked below
 		45:   {"question 9", "answer 9", "question 10", "answer 10"},
 		30:   {"question 10", "answer 10"},
-		5:    {"question 10", "answer 10"}, // the newest is always given
+		5:    {"question 10", "answer 10"}, // the newest turn is always returned
 	} {
 		turn := storetest.Begin(t, s, storetest.Chat, budget)
 		if want == nil {
@@ -121,7 +121,7 @@ func TestWindowHoldsWholeExchangesWithinTheBudget(t *testing.T) {
 	}
 }
 
-func TestNewKeepsTheOldConversationAndBeginsAfresh(t *testing.T) {
+func TestNewArchivesTheOldConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Turn(t, s, storetest.Chat, 1)
@@ -191,8 +191,8 @@ func TestHistoryPagesBackToTheBeginning(t *testing.T) {
 	}
 }
 
-// A page in turns has whole turns from either end, also where an answer has no words,
-// and within the bounds that are asked for.
+// A page in turns has whole turns from either end and within the given bounds, also if an answer has no
+// text.
 func TestPagesInWholeTurns(t *testing.T) {
 	s := storetest.New(t)
 	done := mustAppend(t, s, "",
@@ -367,9 +367,9 @@ func TestMessagesAreIndexedAMomentLaterAndOnce(t *testing.T) {
 	checkIndex(t, s)
 }
 
-// An address may hold the key to an interaction, with which anybody could answer
-// in the gateway's name. It is kept no longer than it is needed.
-func TestAddressesAreForgottenWhenTheyWereUsed(t *testing.T) {
+// An address may contain the token of an interaction, with which anybody could answer as the bot. It is
+// deleted when it is not needed any more.
+func TestAddressesAreDeletedAfterUse(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Turn(t, s, storetest.Chat, 1)
@@ -387,7 +387,7 @@ func TestAddressesAreForgottenWhenTheyWereUsed(t *testing.T) {
 	}
 }
 
-// execute changes the database behind the back of the store.
+// execute changes the database without the store.
 func execute(s *conversation.Store, statement string, args ...any) error {
 	return s.DB().Read(context.Background(), func(ctx context.Context, conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, statement, args...)

@@ -14,9 +14,8 @@ import (
 	"parley/conversation/storetest"
 )
 
-// earlierRows are of a Telegram channel before accounts were known: two messages
-// that were settled, one that waits, a reply that is due, one that was let in and
-// one who asks.
+// earlierRows are rows of a Telegram channel from before accounts were stored: two settled messages, a
+// waiting one, a due reply, a person with access and one with a code.
 var earlierRows = []string{
 	`INSERT INTO sessions (id, key, channel, created_at) VALUES (1, 'telegram:chat:42', 'telegram', 0), (2, 'cli:work', 'cli', 0)`,
 	`INSERT INTO runs (id, session_id, kind, status, started_at, ended_at) VALUES (1, 1, 'agent', 'done', 0, 0)`,
@@ -32,7 +31,7 @@ var earlierRows = []string{
 
 const cursorOfA = `INSERT INTO cursors (name, value, updated_at) VALUES ('telegram:7000001', '1003', 10)`
 
-// accounts are the bots that the rows of a database belong to.
+// accounts returns the bots that rows of a database belong to.
 func accounts(t *testing.T, s *conversation.Store, query string) (list []string) {
 	t.Helper()
 	rows, err := s.DB().QueryContext(t.Context(), query)
@@ -90,7 +89,7 @@ func wantPairedWith(t *testing.T, s *conversation.Store, bot conversation.Accoun
 	}
 }
 
-// Behind a webhook there is no cursor: nobody knows the bot, until one begins.
+// With a webhook there is no cursor that names the bot: the rows belong to the first bot that begins.
 func TestRowsOfAnEarlierDatabaseWithoutCursorsAreAnyBots(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
@@ -121,7 +120,7 @@ func TestRowsOfAnEarlierDatabaseWithoutCursorsAreAnyBots(t *testing.T) {
 	wantPairedWith(t, s, botB, false)
 }
 
-// With every bot that there was, whoever was let in could talk.
+// If there were several bots, a person with access has access to each of them.
 func TestRowsOfAnEarlierDatabaseOfTwoBots(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)

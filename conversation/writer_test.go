@@ -11,9 +11,8 @@ import (
 	"parley/conversation/storetest"
 )
 
-// A gateway that ends in the midst of writes tells each of them what became of
-// it: stored, or not.
-func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
+// When a store is closed during writes, each of them returns whether it was stored.
+func TestCloseReportsTheOutcomeOfEveryWrite(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		s := storetest.New(t)
@@ -49,8 +48,8 @@ func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A mark that waits for company is made without any.
-func TestAMarkIsMadeThoughNothingElseIsWritten(t *testing.T) {
+// A mark that waits to share a transaction is written even if no other write comes.
+func TestMarkIsWrittenWithoutAnyOtherWrite(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Turn(t, s, storetest.Chat, 1)

@@ -22,8 +22,8 @@ import (
 	"parley/llm"
 )
 
-// server answers as OpenAI's does: https://platform.openai.com/docs/api-reference/embeddings/create. Texts about the same
-// have vectors of the same direction.
+// server is an embeddings server like OpenAI's: https://platform.openai.com/docs/api-reference/embeddings/create. Texts
+// about the same subject have vectors of the same direction.
 type server struct {
 	*httptest.Server
 
@@ -114,17 +114,17 @@ func (s *server) embeddings(store *conversation.Store, name string, log *bytes.B
 	cfg := llm.EmbeddingsConfig{BaseURL: s.URL + "/v1/", APIKey: "the-right-key", Model: name}
 	return New(store, Config{
 		Model: llm.NewEmbedder(cfg, func(string) string { return "" }), Name: name, QueryTimeout: 90 * time.Second,
-		Log: slog.New(slog.NewTextHandler(&locked{buffer: log}, nil)), Pause: time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(&lockedBuffer{buffer: log}, nil)), Pause: time.Millisecond,
 	})
 }
 
-// locked is a buffer that several goroutines write to.
-type locked struct {
+// lockedBuffer writes to a buffer from several goroutines.
+type lockedBuffer struct {
 	mu     sync.Mutex
 	buffer *bytes.Buffer
 }
 
-func (l *locked) Write(p []byte) (int, error) {
+func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buffer.Write(p)
@@ -158,7 +158,7 @@ func run(t *testing.T, e *Embeddings, until func(Status) bool) {
 
 func isDone(s Status) bool { return s.Total > 0 && s.Done == s.Total && s.Failure == "" }
 
-func tell(t *testing.T, s *conversation.Store, key conversation.Key, texts ...string) {
+func addMessages(t *testing.T, s *conversation.Store, key conversation.Key, texts ...string) {
 	t.Helper()
 	var list []conversation.Message
 	for _, text := range texts {
@@ -183,14 +183,14 @@ func find(t *testing.T, s *conversation.Store, key conversation.Key, words strin
 	return texts
 }
 
-// What is said in other words is found in its session, and nothing of another one; a quoted phrase is only found as it
-// is written.
+// Messages are found by other words with the same meaning, in their own session only; a quoted phrase is found only as
+// it is written.
 func TestSearchFindsWhatIsSaidInOtherWords(t *testing.T) {
 	t.Parallel()
 	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
 	const other = "cli:other"
-	tell(t, store, storetest.Chat, "my automobile is red", "the weather is fine", "a kitten sleeps")
-	tell(t, store, other, "another automobile, which is secret")
+	addMessages(t, store, storetest.Chat, "my automobile is red", "the weather is fine", "a kitten sleeps")
+	addMessages(t, store, other, "another automobile, which is secret")
 	e := server.embeddings(store, "m", log)
 	run(t, e, isDone)
 	if got := find(t, store, storetest.Chat, "vehicle"); len(got) != 0 {
@@ -217,9 +217,9 @@ func TestSearchFindsWhatIsSaidInOtherWords(t *testing.T) {
 func TestSearchOverSessionsFindsOtherWordsWithinItsScope(t *testing.T) {
 	t.Parallel()
 	store, server := storetest.New(t), newServer(t)
-	tell(t, store, "cli:one", "my automobile is red", "the weather is fine")
-	tell(t, store, "cli:two", "a car of my own")
-	tell(t, store, "api:three", "an automobile for rent")
+	addMessages(t, store, "cli:one", "my automobile is red", "the weather is fine")
+	addMessages(t, store, "cli:two", "a car of my own")
+	addMessages(t, store, "api:three", "an automobile for rent")
 	e := server.embeddings(store, "m", &bytes.Buffer{})
 	run(t, e, isDone)
 	store.SetEmbedder(e.EmbedQuery)
@@ -250,11 +250,11 @@ func TestSearchOverSessionsFindsOtherWordsWithinItsScope(t *testing.T) {
 	}
 }
 
-// While the server is away, search finds messages by their words and does not wait for it, and no vector is lost.
-func TestOutageCostsOnlyTheVectors(t *testing.T) {
+// While the server is away, search finds messages by their words without waiting for it, and no vector is lost.
+func TestOutageDelaysOnlyTheVectors(t *testing.T) {
 	t.Parallel()
 	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
-	tell(t, store, storetest.Chat, "my automobile is red", "a car is blue")
+	addMessages(t, store, storetest.Chat, "my automobile is red", "a car is blue")
 	queries := 0
 	server.set(func() {
 		server.answer = func(w http.ResponseWriter, input []string) bool {
@@ -289,11 +289,11 @@ func TestOutageCostsOnlyTheVectors(t *testing.T) {
 	}
 }
 
-// A server that is asked too often says when to ask again. Until then neither messages nor queries are sent to it.
+// After a rate limit, neither messages nor queries are sent to the server before the time that it names.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	t.Parallel()
 	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
-	tell(t, store, storetest.Chat, "my automobile is red")
+	addMessages(t, store, storetest.Chat, "my automobile is red")
 	requests := 0
 	server.answer = func(w http.ResponseWriter, _ []string) bool {
 		requests++
@@ -303,7 +303,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 	e := server.embeddings(store, "m", log)
 	store.SetEmbedder(e.EmbedQuery)
-	run(t, e, func(s Status) bool { return s.Failure != "" }) // which would try again within milliseconds
+	run(t, e, func(s Status) bool { return s.Failure != "" }) // without the limit, it would try again within milliseconds
 	find(t, store, storetest.Chat, "car")
 	if _, err := e.queries.get("another"); !errors.Is(err, errResting) {
 		t.Errorf("a query would be sent: %v", err)
@@ -317,11 +317,11 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// Requests are counted with the tokens that the server has counted, and priced.
+// Requests are counted with their tokens by the server, and priced.
 func TestRequestsAreCountedAndPriced(t *testing.T) {
 	t.Parallel()
 	store, server := storetest.New(t), newServer(t)
-	tell(t, store, storetest.Chat, "my automobile is red")
+	addMessages(t, store, storetest.Chat, "my automobile is red")
 	e := server.embeddings(store, "m", &bytes.Buffer{})
 	var calls []Call
 	e.cfg.Price, e.cfg.Called = 0.5, func(c Call) { calls = append(calls, c) }
@@ -356,11 +356,11 @@ func TestRequestsAreCountedAndPriced(t *testing.T) {
 	}
 }
 
-// A server that hangs delays no search by more than the time that is configured.
+// A server that hangs delays a search no longer than configured.
 func TestHangingServerIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	store, server := storetest.New(t), newServer(t)
-	tell(t, store, storetest.Chat, "a car is blue")
+	addMessages(t, store, storetest.Chat, "a car is blue")
 	release := make(chan struct{})
 	defer close(release)
 	server.answer = func(http.ResponseWriter, []string) bool { <-release; return true }
@@ -372,16 +372,16 @@ func TestHangingServerIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A process that ends in the middle of a request leaves its messages to the next one, and each has its vectors once in
-// the end. What has its vectors is not sent again.
-func TestEndInTheMiddleLosesNoVector(t *testing.T) {
+// The messages of a request during which the process ends are sent again by the next one. Messages that have their
+// vectors are not sent again.
+func TestVectorsSurviveAnEndDuringARequest(t *testing.T) {
 	t.Parallel()
 	store, server := storetest.New(t), newServer(t)
 	var texts []string
 	for i := range 500 {
 		texts = append(texts, fmt.Sprintf("message %d", i))
 	}
-	tell(t, store, storetest.Chat, texts...)
+	addMessages(t, store, storetest.Chat, texts...)
 	for range 6 {
 		left := 1 // requests that are answered
 		ended := make(chan struct{})
@@ -425,7 +425,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 	for i := range 400 {
 		texts = append(texts, fmt.Sprintf("message %d", i))
 	}
-	tell(t, store, storetest.Chat, texts...)
+	addMessages(t, store, storetest.Chat, texts...)
 	var group sync.WaitGroup
 	for range 3 {
 		group.Go(func() { run(t, server.embeddings(store, "m", &bytes.Buffer{}), isDone) })
@@ -438,11 +438,11 @@ func TestProcessesShareTheWork(t *testing.T) {
 	}
 }
 
-// A text that the server refuses keeps no other one from its vector.
-func TestRefusedTextIsPassedOver(t *testing.T) {
+// A text that the server refuses is skipped, and the others get their vectors.
+func TestRefusedTextIsSkipped(t *testing.T) {
 	t.Parallel()
 	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
-	tell(t, store, storetest.Chat, "my automobile", "forbidden", "a car", "a house")
+	addMessages(t, store, storetest.Chat, "my automobile", "forbidden", "a car", "a house")
 	server.answer = func(w http.ResponseWriter, input []string) bool {
 		if !slices.Contains(input, "forbidden") {
 			return false
@@ -459,15 +459,15 @@ func TestRefusedTextIsPassedOver(t *testing.T) {
 	}
 }
 
-// Another model gives all messages new vectors. A model that changes behind the same name is reported, and its vectors are
-// not mixed with the others.
+// With another model, all messages get new vectors. A model that changes under the same name is reported, and its vectors are
+// not mixed with earlier ones.
 func TestChangeOfModel(t *testing.T) {
 	t.Parallel()
 	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
-	tell(t, store, storetest.Chat, "my automobile is red", "the weather is fine")
+	addMessages(t, store, storetest.Chat, "my automobile is red", "the weather is fine")
 	run(t, server.embeddings(store, "m", log), isDone)
 	server.set(func() { server.length = 7 })
-	tell(t, store, storetest.Chat, "a house")
+	addMessages(t, store, storetest.Chat, "a house")
 	run(t, server.embeddings(store, "m", log), func(s Status) bool { return strings.Contains(s.Failure, "7 dimensions, and gave 4") })
 	e := server.embeddings(store, "other", log)
 	store.SetEmbedder(e.EmbedQuery)
@@ -498,7 +498,7 @@ func TestLongTextsAreCutBetweenWords(t *testing.T) {
 	}
 }
 
-// A wrong key is told without the key.
+// The error for a wrong key does not contain the key.
 func TestWrongKeyIsReportedWithoutIt(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)

@@ -10,8 +10,8 @@ import (
 	"parley/internal/postgrestest"
 )
 
-// The archive is the same, whatever database holds it: each question finds the same messages in the same order with SQLite and
-// with PostgreSQL, in one session and in all of them.
+// Each question finds the same messages in the same order with SQLite and with PostgreSQL, in one session and in all of
+// them.
 func TestSearchFindsTheSameWithPostgreSQL(t *testing.T) {
 	t.Parallel()
 	const messages, limit, eachQuestion = 600, 25, 12
@@ -42,7 +42,7 @@ func TestSearchFindsTheSameWithPostgreSQL(t *testing.T) {
 	}
 }
 
-// stored returns a store at path or URL with the talks of a set.
+// stored returns a store at path or URL with the conversations of a set.
 func (s set) stored(t *testing.T, path string) *conversation.Store {
 	t.Helper()
 	store, err := conversation.Open(t.Context(), conversation.Config{Path: path})
@@ -61,8 +61,8 @@ func (s set) stored(t *testing.T, path string) *conversation.Store {
 	return store
 }
 
-// queriesOf returns the searches that a question stands for: as it is, as a phrase, in the talk alone, on a later page, with
-// only the beginning of its last word, and in all sessions.
+// queriesOf returns searches for a question: as it is, as a phrase, in one conversation, on a later page, with the beginning
+// of its last word only, and in all sessions.
 func queriesOf(t talk, question string, limit int) []search.Query {
 	here := search.Query{Key: keyOf(t), Words: question, Limit: limit}
 	phrase, talkOnly, later, beginning, everywhere := here, here, here, here, here

@@ -16,8 +16,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// Texts of old and foreign programs are read as what they say; what is no text stays
-// unread.
+// Texts in old and foreign encodings are decoded; files that are no text are not read.
 func TestTextsInOtherEncodingsAreRead(t *testing.T) {
 	t.Parallel()
 	const table = "Name;Größe;Preis\r\nMüller;3;4,50 €\r\n"
@@ -63,7 +62,7 @@ func TestTextsInOtherEncodingsAreRead(t *testing.T) {
 	}
 }
 
-// keep keeps a file as one that came with a message.
+// keep stores a file of a message.
 func keep(t *testing.T, s *conversation.Store, id int, name, data string) files.File {
 	t.Helper()
 	const key = conversation.Key("cli:desk")

@@ -13,7 +13,7 @@ import (
 	"parley/conversation"
 )
 
-func TestRoutesFit(t *testing.T) {
+func TestRoutesMatchPlacesAndPeople(t *testing.T) {
 	t.Parallel()
 	people := config.Identity{"anna": {"telegram:42", "discord:99"}}
 	message := conversation.Inbound{Key: "user:anna", Origin: "telegram:chat:42", Sender: conversation.Sender{ID: "42"}}

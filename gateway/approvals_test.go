@@ -15,17 +15,17 @@ import (
 	"parley/tools"
 )
 
-// till is a gateway with a tool that must be allowed, and counts its calls.
-type till struct {
+// approvalGateway is a gateway with a tool that must be allowed, whose calls are counted.
+type approvalGateway struct {
 	*gatewaytest.Gateway
 	*gatewaytest.Browser
 	t    *testing.T
 	paid atomic.Int64
 }
 
-func startTill(t *testing.T, sections string) *till {
+func startApprovalGateway(t *testing.T, sections string) *approvalGateway {
 	t.Helper()
-	s := &till{t: t}
+	s := &approvalGateway{t: t}
 	pay := tools.Tool{Name: "pay", Parameters: json.RawMessage(`{"type":"object"}`),
 		Call: tools.Text(func(context.Context, json.RawMessage) (string, error) {
 			s.paid.Add(1)
@@ -39,7 +39,7 @@ func startTill(t *testing.T, sections string) *till {
 }
 
 // send posts JSON to the API.
-func (s *till) send(path, body string) (status int, answer map[string]any) {
+func (s *approvalGateway) send(path, body string) (status int, answer map[string]any) {
 	s.t.Helper()
 	request, err := http.NewRequest(http.MethodPost, s.Browser.URL+"/api/v1/sessions/"+path, strings.NewReader(body))
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *till) send(path, body string) (status int, answer map[string]any) {
 
 func TestProgramAnswersAQuestion(t *testing.T) {
 	t.Parallel()
-	s := startTill(t, "")
+	s := startApprovalGateway(t, "")
 	status, asked := s.send("api:a/messages", `{"text": "pay {\"sum\": 5}"}`)
 	list, _ := asked["approvals"].([]any)
 	if status != http.StatusAccepted || asked["status"] != "waiting_for_approval" || len(list) != 1 {
@@ -93,7 +93,7 @@ func TestProgramAnswersAQuestion(t *testing.T) {
 
 func TestOperatorAnswersInTheConsole(t *testing.T) {
 	t.Parallel()
-	s := startTill(t, "approvers = [\"anyone\"]\n")
+	s := startApprovalGateway(t, "approvers = [\"anyone\"]\n")
 	s.send("api:a/messages", `{"text": "pay {}"}`)
 	form := strings.NewReader("session=api%3Aa&answer=deny")
 	request, err := http.NewRequest(http.MethodPost, s.Browser.URL+"/console/approvals/1", form)
@@ -111,9 +111,9 @@ func TestOperatorAnswersInTheConsole(t *testing.T) {
 	}
 }
 
-func TestTheTokenAnswersOnlyWhereTheOperatorMay(t *testing.T) {
+func TestOperatorCannotAnswerWithoutBeingAnApprover(t *testing.T) {
 	t.Parallel()
-	s := startTill(t, "approvers = [\"telegram:42\"]\n")
+	s := startApprovalGateway(t, "approvers = [\"telegram:42\"]\n")
 	s.send("api:a/messages", `{"text": "pay {}"}`)
 	if status, answer := s.send("api:a/approvals/1", `{"answer": "allow"}`); status != http.StatusForbidden {
 		t.Errorf("%d %v", status, answer)
@@ -126,7 +126,7 @@ func TestTheTokenAnswersOnlyWhereTheOperatorMay(t *testing.T) {
 func TestButtonOnTelegramAnswersTheQuestion(t *testing.T) {
 	t.Parallel()
 	platform := telegramtest.New(t)
-	s := startTill(t, fmt.Sprintf("[telegram]\ntoken = %q\napi_url = %q\naccess = \"open\"\nsend_rate = 0\nchat_rate = 0\nquiet = \"0s\"\n", telegramtest.Token, platform.URL))
+	s := startApprovalGateway(t, fmt.Sprintf("[telegram]\ntoken = %q\napi_url = %q\naccess = \"open\"\nsend_rate = 0\nchat_rate = 0\nquiet = \"0s\"\n", telegramtest.Token, platform.URL))
 	ada := telegramtest.User{ID: 42, FirstName: "Ada"}
 	platform.Say(telegramtest.Private(ada), ada, "pay {\"to\": \"a @bob ``` * _ [x](http://y)\"}")
 	gatewaytest.Await(t, "the question", func() bool { return len(platform.SentTo(42)) == 1 })
@@ -145,17 +145,35 @@ func TestButtonOnTelegramAnswersTheQuestion(t *testing.T) {
 	}
 }
 
+// The buttons of a question that nobody has answered in time stay below it.
+func TestButtonOfAnExpiredQuestionAnswersInWords(t *testing.T) {
+	t.Parallel()
+	platform := telegramtest.New(t)
+	s := startApprovalGateway(t, fmt.Sprintf("approve_timeout = \"1s\"\n[telegram]\ntoken = %q\napi_url = %q\naccess = \"open\"\nsend_rate = 0\nchat_rate = 0\nquiet = \"0s\"\n", telegramtest.Token, platform.URL))
+	ada := telegramtest.User{ID: 42, FirstName: "Ada"}
+	platform.Say(telegramtest.Private(ada), ada, "pay {}")
+	gatewaytest.Await(t, "the end of the question", func() bool { return len(platform.SentTo(42)) == 3 })
+	platform.Press(ada, platform.SentTo(42)[0].ID, "Allow")
+	gatewaytest.Await(t, "the words for the press", func() bool {
+		now := platform.SentTo(42)
+		return strings.Contains(now[0].Text, "nobody answered within") && len(now[0].Buttons) == 0
+	})
+	if s.paid.Load() != 0 {
+		t.Error("the tool was called")
+	}
+}
+
 func TestButtonOnDiscordAnswersTheQuestion(t *testing.T) {
 	t.Parallel()
 	platform := discordtest.New(t)
 	ann := platform.Person("Ann")
 	place := platform.DM(ann)
-	s := startTill(t, fmt.Sprintf("[discord]\ntoken = %q\napi_url = %q\naccess = \"open\"\n", discordtest.Token, platform.URL))
+	s := startApprovalGateway(t, fmt.Sprintf("[discord]\ntoken = %q\napi_url = %q\naccess = \"open\"\n", discordtest.Token, platform.URL))
 	if err := platform.WaitConnected(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	platform.Say(place, ann, `pay {"to": "@everyone"}`)
-	// said returns what the bot has said in the DM.
+	// said returns the bot's messages in the DM.
 	said := func() (list []discordtest.Message) {
 		for _, m := range platform.Seen(place, ann) {
 			if m.Author.Bot {
@@ -183,7 +201,7 @@ func TestButtonOnDiscordAnswersTheQuestion(t *testing.T) {
 
 func TestChatInTheBrowserShowsTheQuestion(t *testing.T) {
 	t.Parallel()
-	s := startTill(t, "")
+	s := startApprovalGateway(t, "")
 	say := func(text string) {
 		request, err := http.NewRequest(http.MethodPost, s.Browser.URL+"/chat/shop/messages", strings.NewReader("text="+text))
 		if err != nil {
@@ -205,10 +223,10 @@ func TestChatInTheBrowserShowsTheQuestion(t *testing.T) {
 	}
 }
 
-// A run that waits for an answer is ended by its number, and the wait is not counted as work.
+// A run that waits for an answer can be cancelled, and the wait does not count as work.
 func TestProgramCancelsARunThatAsks(t *testing.T) {
 	t.Parallel()
-	s := startTill(t, "")
+	s := startApprovalGateway(t, "")
 	_, asked := s.send("api:a/messages", `{"text": "pay {}"}`)
 	run := fmt.Sprint(asked["approvals"].([]any)[0].(map[string]any)["run"])
 	status, ended := s.send("api:a/runs/"+run+"/cancel", "{}")

@@ -11,7 +11,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-func TestStartSaysThatTheTokenIsOfAnotherBot(t *testing.T) {
+func TestStartReportsTheTokenOfAnotherBot(t *testing.T) {
 	t.Parallel()
 	store := storetest.New(t)
 	var log strings.Builder

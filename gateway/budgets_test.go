@@ -11,9 +11,9 @@ import (
 	"parley/llm/llmtest"
 )
 
-// A person is told by their own clock when a budget begins anew: by that of the zone that they have
-// named, else of the one that [reminders] has for everybody.
-func TestResetOfABudgetIsToldInThePersonsZone(t *testing.T) {
+// A person is told in their own time zone when a budget is reset, or else in the zone that [reminders]
+// has for everybody.
+func TestResetOfABudgetIsToldInThePersonsTimeZone(t *testing.T) {
 	t.Parallel()
 	platform := telegramtest.New(t)
 	s := gatewaytest.Start(t, gatewaytest.Options{InProcess: true, Config: fmt.Sprintf("[budget]\ntimezone = \"UTC\"\nperson_tokens = 100\n[reminders]\ntimezone = \"Asia/Tokyo\"\n"+

@@ -12,9 +12,9 @@ import (
 	"parley/llm/llmtest"
 )
 
-// A person on Telegram is told that the model is busy, and for how long, before it is asked
-// again: the second call gets no answer until that was seen.
-func TestBusyModelIsSaidOnTelegramBeforeItIsAskedAgain(t *testing.T) {
+// A person on Telegram is told that the model is busy, and for how long, before the next attempt: the
+// second call gets no answer until the notice was sent.
+func TestBusyModelIsReportedOnTelegramBeforeTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	platform := telegramtest.New(t)
 	g := gatewaytest.New(t, gatewaytest.Options{InProcess: true, Config: gatewaytest.OpenToAll + "[agent]\ndrain_timeout = \"10ms\"\n" + fmt.Sprintf(

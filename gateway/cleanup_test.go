@@ -17,7 +17,8 @@ import (
 	"parley/internal/waittest"
 )
 
-// Messages that Discord is asked for after a long absence must still be known.
+// Settled messages are kept at least as long as the gateway reads missed messages from Discord, so that none is
+// stored twice.
 func TestRowsAreKeptForAsLongAsDiscordIsReadBack(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
@@ -30,8 +31,8 @@ func TestRowsAreKeptForAsLongAsDiscordIsReadBack(t *testing.T) {
 	}
 }
 
-// A running gateway deletes by itself, again and again, and ends when it is told.
-func TestTheGatewayTidiesByItself(t *testing.T) {
+// A running gateway deletes old rows regularly, and stops when its context ends.
+func TestGatewayDeletesOldRowsByItself(t *testing.T) {
 	t.Parallel()
 	daemon := storetest.OldChats(t, filepath.Join(t.TempDir(), "old.db"))
 	cfg := config.Default()
@@ -58,7 +59,7 @@ func TestTheGatewayTidiesByItself(t *testing.T) {
 	}
 }
 
-// lockedLog is what was logged so far, by any goroutine.
+// lockedLog is a log that several goroutines write.
 type lockedLog struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -76,8 +77,8 @@ func (l *lockedLog) String() string {
 	return l.text.String()
 }
 
-// The operator reads of a jump, and once of what it holds back and for how long.
-func TestTheLogTellsOfAClockThatJumps(t *testing.T) {
+// A jump of the clock is logged, and once what it holds back, and for how long.
+func TestLogReportsAClockThatJumps(t *testing.T) {
 	t.Parallel()
 	wall, up := time.Now(), time.Duration(0)
 	store := storetest.New(t, conversation.Config{Now: func() time.Time { return wall }})

@@ -12,23 +12,23 @@ import (
 	"parley/tools/mcp/mcptest"
 )
 
-// asksOnTelegram is a gateway on Telegram whose server of tools asks people.
-type asksOnTelegram struct {
-	*shop
+// telegramGateway is a gateway with Telegram and a tool server that asks people.
+type telegramGateway struct {
+	*serverGateway
 	platform *telegramtest.Server
 	ada      telegramtest.User
 }
 
-func startAsking(t *testing.T, sections ...string) *asksOnTelegram {
+func startTelegramGateway(t *testing.T, sections ...string) *telegramGateway {
 	platform := telegramtest.New(t)
 	telegram := fmt.Sprintf("[telegram]\ntoken = %q\napi_url = %q\naccess = \"open\"\nsend_rate = 0\nchat_rate = 0\nquiet = \"0s\"\n", telegramtest.Token, platform.URL)
-	s := &asksOnTelegram{shop: startShop(t, "2025", "", append(sections, telegram)...), platform: platform, ada: telegramtest.User{ID: 42, FirstName: "Ada"}}
+	s := &telegramGateway{serverGateway: startServerGateway(t, "2025", "", append(sections, telegram)...), platform: platform, ada: telegramtest.User{ID: 42, FirstName: "Ada"}}
 	s.Model.Reply(calls)
 	return s
 }
 
 // await waits for a message of the bot that contains a text, and returns the last one.
-func (s *asksOnTelegram) await(text string) (last telegramtest.Message) {
+func (s *telegramGateway) await(text string) (last telegramtest.Message) {
 	s.t.Helper()
 	gatewaytest.Await(s.t, "a message with "+text, func() bool {
 		sent := s.platform.SentTo(42)
@@ -40,15 +40,15 @@ func (s *asksOnTelegram) await(text string) (last telegramtest.Message) {
 	return last
 }
 
-func (s *asksOnTelegram) say(text string) {
+func (s *telegramGateway) say(text string) {
 	s.platform.Say(telegramtest.Private(s.ada), s.ada, text)
 }
 
-// A server's question is answered field by field: choices by buttons, the rest in words. The
-// only place for runs is free for another session meanwhile.
+// A server's question is answered field by field: choices by buttons, other fields in words. The only run
+// slot is free for another session meanwhile.
 func TestServerAsksInTheChat(t *testing.T) {
 	t.Parallel()
-	s := startAsking(t, "[agent]\nmax_concurrent_runs = 1\n")
+	s := startTelegramGateway(t, "[agent]\nmax_concurrent_runs = 1\n")
 	s.say(`shop_ask {"id": "1"}`)
 	asked := s.await("The tool server shop asks")
 	for _, want := range []string{"Which \\u0060one\\u0060?", "Colour", "Crimson, Navy", "/answer 1 1", "10 minutes", "Never enter a password"} {
@@ -77,7 +77,7 @@ func TestServerAsksInTheChat(t *testing.T) {
 	}
 }
 
-func TestServersQuestionIsRefused(t *testing.T) {
+func TestAnswersOfPeopleReachTheServer(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ kind, say, told, result string }{
 		{"form", "/deny 1", "🚫 Declined by Ada", "decline null"},
@@ -88,7 +88,7 @@ func TestServersQuestionIsRefused(t *testing.T) {
 	} {
 		t.Run(tt.kind+" "+tt.say, func(t *testing.T) {
 			t.Parallel()
-			s := startAsking(t)
+			s := startTelegramGateway(t)
 			s.say(fmt.Sprintf(`shop_ask {"kind": %q}`, tt.kind))
 			asked := s.await("The tool server shop asks")
 			if tt.kind == "url" && !strings.Contains(asked.Text, "shop.example/sign-in") {
@@ -103,19 +103,19 @@ func TestServersQuestionIsRefused(t *testing.T) {
 	}
 }
 
-// What can't be shown is declined at once.
+// A question that can't be shown is declined at once.
 func TestQuestionOfUnknownKindIsDeclined(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, "2025", "")
+	s := startServerGateway(t, "2025", "")
 	s.Model.Reply(calls)
 	if got := s.ask("a", `shop_ask {"kind": "nested"}`); !strings.Contains(got, "nested properties") && !strings.Contains(got, "decline") {
 		t.Errorf("the answer: %q", got)
 	}
 }
 
-func TestNobodyAnswersTheServer(t *testing.T) {
+func TestQuestionOfAServerExpires(t *testing.T) {
 	t.Parallel()
-	s := startAsking(t, "[tools]\napprove_timeout = \"1s\"\n")
+	s := startTelegramGateway(t, "[tools]\napprove_timeout = \"1s\"\n")
 	s.say("shop_ask {}")
 	s.await("It says: cancel null")
 	if sent := s.platform.SentTo(42); !strings.Contains(sent[len(sent)-2].Text, "Nobody answered the question of the server shop") {
@@ -123,10 +123,10 @@ func TestNobodyAnswersTheServer(t *testing.T) {
 	}
 }
 
-// The run is ended while its server waits: so is the call.
+// A /stop while a server waits for an answer ends the server's call.
 func TestStopEndsTheCallOfAServerThatAsks(t *testing.T) {
 	t.Parallel()
-	s := startAsking(t)
+	s := startTelegramGateway(t)
 	s.say(`shop_ask {"id": "1"}`)
 	s.await("The tool server shop asks")
 	s.say("/stop")
@@ -138,11 +138,11 @@ func TestStopEndsTheCallOfAServerThatAsks(t *testing.T) {
 	s.await("It says: did look")
 }
 
-// A program reads the form and answers it as a whole.
+// A program reads the form of a question, and answers all fields at once.
 func TestProgramAnswersAServersForm(t *testing.T) {
 	t.Parallel()
-	s := startTill(t, "approvers = [\"operator\"]\n"+server(t, "shop", "plain", t.TempDir(), ""))
-	(&shop{Gateway: s.Gateway, Browser: s.Browser, t: t}).awaitTools("shop")
+	s := startApprovalGateway(t, "approvers = [\"operator\"]\n"+server(t, "shop", "plain", t.TempDir(), ""))
+	(&serverGateway{Gateway: s.Gateway, Browser: s.Browser, t: t}).awaitTools("shop")
 	status, asked := s.send("api:a/messages", `{"text": "shop_choose {}"}`)
 	list, _ := asked["approvals"].([]any)
 	if status != http.StatusAccepted || len(list) != 1 || !strings.Contains(fmt.Sprint(list), "one_of") {
@@ -169,7 +169,7 @@ func TestProgramAnswersAServersForm(t *testing.T) {
 }
 
 // answerTo waits for the answer to a message.
-func (s *till) answerTo(id string) string {
+func (s *approvalGateway) answerTo(id string) string {
 	s.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, s.Browser.URL+"/api/v1/sessions/api:a/answers/"+id, nil)
 	if err != nil {

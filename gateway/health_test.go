@@ -13,9 +13,9 @@ import (
 	"parley/conversation/storetest"
 )
 
-// answering is a gateway with bots on Telegram and Discord, of which nothing runs
-// but the answer to `gateway health`.
-func answering(t *testing.T) *Gateway {
+// newIdleGateway returns a gateway with bots on Telegram and Discord that only answers `gateway
+// health`.
+func newIdleGateway(t *testing.T) *Gateway {
 	t.Helper()
 	store := storetest.New(t)
 	g := &Gateway{store: store, channels: map[string]*served{}}
@@ -35,8 +35,8 @@ func (g *Gateway) setHealth(t *testing.T, bot, state, detail string) {
 	}
 }
 
-// asked is what `gateway health` prints, and why it fails.
-func (g *Gateway) asked(t *testing.T) (out, problems string) {
+// healthOf returns what `gateway health` prints, and why it fails.
+func (g *Gateway) healthOf(t *testing.T) (out, problems string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -47,15 +47,14 @@ func (g *Gateway) asked(t *testing.T) (out, problems string) {
 	return printed.String(), problems
 }
 
-// A platform that is away is no failure, and neither is what a bot of an earlier
-// configuration has left.
-func TestHealthTellsHowChannelsFare(t *testing.T) {
+// Health does not fail because a platform is away, or because of messages of a former bot.
+func TestHealthListsTheStateOfChannels(t *testing.T) {
 	t.Parallel()
-	g := answering(t)
+	g := newIdleGateway(t)
 	g.setHealth(t, "telegram:55", bots.Serving, "")
 	g.setHealth(t, "discord:56", bots.Interrupted, "the connection was cut")
 	g.setHealth(t, "discord:12", bots.Rejected, "the former bot's")
-	out, problems := g.asked(t)
+	out, problems := g.healthOf(t)
 	if problems != "" {
 		t.Errorf("it fails: %s", problems)
 	}
@@ -68,10 +67,10 @@ func TestHealthTellsHowChannelsFare(t *testing.T) {
 
 func TestHealthFailsWhileAPlatformRejectsTheBot(t *testing.T) {
 	t.Parallel()
-	g := answering(t)
+	g := newIdleGateway(t)
 	g.setHealth(t, "telegram:55", bots.Rejected, "check token in [telegram]")
 	g.setHealth(t, "discord:56", bots.Ended, "it is over")
-	_, problems := g.asked(t)
+	_, problems := g.healthOf(t)
 	for _, want := range []string{"telegram (bot 55) is rejected since ", ": check token in [telegram]", "discord (bot 56) is ended since ", ": it is over"} {
 		if !strings.Contains(problems, want) {
 			t.Errorf("it does not say %q: %s", want, problems)
@@ -79,9 +78,9 @@ func TestHealthFailsWhileAPlatformRejectsTheBot(t *testing.T) {
 	}
 }
 
-func TestHealthShowsWhatIsHeldUp(t *testing.T) {
+func TestHealthShowsDelayedMessagesAndReplies(t *testing.T) {
 	t.Parallel()
-	g := answering(t)
+	g := newIdleGateway(t)
 	ids := map[string]string{"1": "stuck", "2": "later"}
 	for id, text := range ids {
 		in := conversation.Inbound{Key: "telegram:chat:1", Account: "55", SourceID: id, Address: "{}", Text: "?", At: time.Now()}
@@ -103,7 +102,7 @@ func TestHealthShowsWhatIsHeldUp(t *testing.T) {
 			}
 		}
 	}
-	out, problems := g.asked(t)
+	out, problems := g.healthOf(t)
 	for _, want := range []string{"telegram (bot 55): 2 replies to be sent, the oldest for ", "s; 1 of them set aside, the oldest for ", "telegram:chat:1: a reply is set aside since ", ", after 9 tries: 502 Bad Gateway"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q: %s", want, out)
@@ -116,12 +115,12 @@ func TestHealthShowsWhatIsHeldUp(t *testing.T) {
 
 func TestHealthFailsWhenTheStoreCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	g := answering(t)
+	g := newIdleGateway(t)
 	path := g.store.Path()
 	if err := g.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, problems := g.asked(t); !strings.Contains(problems, "the database can't be written: ") {
+	if _, problems := g.healthOf(t); !strings.Contains(problems, "the database can't be written: ") {
 		t.Errorf("%s: it says %q", path, problems)
 	}
 }

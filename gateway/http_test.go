@@ -11,8 +11,7 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// The log says who reaches the server: where it listens on all addresses of the machine, that
-// is more than "localhost".
+// The log names the addresses that are served, and says so if they are all of the machine's.
 func TestLogNamesTheAddressesThatAreServed(t *testing.T) {
 	t.Parallel()
 	const token = "\ntoken = \"long-enough-for-a-token-0123456789\""
@@ -30,8 +29,8 @@ func TestLogNamesTheAddressesThatAreServed(t *testing.T) {
 	}
 }
 
-// Several gateways on one database need one token, which none of them can make: that is said before the database is
-// asked for anything, here at an address where nobody answers.
+// Gateways on one PostgreSQL database need a common token in their configurations. A missing one is reported before the
+// database is used, which can't be reached here.
 func TestDatabaseOnAServerNeedsAConfiguredToken(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.toml")

@@ -9,33 +9,33 @@ import (
 	"parley/conversation"
 )
 
-// linked is a configuration in which alice has an account on each platform.
-func linked(scope string) config.Config {
+// linkedConfig returns a configuration in which Alice has an account on each platform.
+func linkedConfig(scope string) config.Config {
 	cfg := config.Default()
 	cfg.Conversation.Scope = scope
 	cfg.Identity = config.Identity{"alice": {"telegram:42", "discord:99"}}
 	return cfg
 }
 
-func wrote(key conversation.Key, user string, group bool) conversation.Inbound {
+func messageFrom(key conversation.Key, user string, group bool) conversation.Inbound {
 	return conversation.Inbound{Key: key, Sender: conversation.Sender{ID: user}, Group: group}
 }
 
-// Only a person's private chats are shared. What they say among others stays
-// there, and nobody else's words get into their session.
+// Only the private chats of a person's linked accounts are one session. Their messages in groups, and other
+// people's messages, are not in it.
 func TestPrivateChatsOfLinkedAccountsAreOneSession(t *testing.T) {
 	t.Parallel()
 	batch := []conversation.Inbound{
-		wrote("telegram:chat:42", "42", false),
-		wrote("telegram:chat:42:topic:7", "42", false),
-		wrote("discord:dm:99", "99", false),
-		wrote("telegram:chat:-100", "42", true),
-		wrote("telegram:chat:-100:topic:3", "42", true),
-		wrote("discord:thread:5", "99", true),
-		wrote("discord:channel:5", "99", true),
-		wrote("telegram:chat:99", "99", false), // an account with alice's number of another platform
-		wrote("discord:dm:42", "42", false),
-		wrote("cli:default", "", false),
+		messageFrom("telegram:chat:42", "42", false),
+		messageFrom("telegram:chat:42:topic:7", "42", false),
+		messageFrom("discord:dm:99", "99", false),
+		messageFrom("telegram:chat:-100", "42", true),
+		messageFrom("telegram:chat:-100:topic:3", "42", true),
+		messageFrom("discord:thread:5", "99", true),
+		messageFrom("discord:channel:5", "99", true),
+		messageFrom("telegram:chat:99", "99", false), // an account with alice's number of another platform
+		messageFrom("discord:dm:42", "42", false),
+		messageFrom("cli:default", "", false),
 	}
 	places := make([]conversation.Key, len(batch))
 	for i, in := range batch {
@@ -51,10 +51,10 @@ func TestPrivateChatsOfLinkedAccountsAreOneSession(t *testing.T) {
 		return keys
 	}
 	want := append([]conversation.Key{"user:alice", "user:alice", "user:alice"}, places[3:]...)
-	if diff := cmp.Diff(want, session(newSharedSessions(linked(config.ScopeUser)).joinAll(batch))); diff != "" {
+	if diff := cmp.Diff(want, session(newSharedSessions(linkedConfig(config.ScopeUser)).joinAll(batch))); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(places, session(newSharedSessions(linked(config.ScopePlace)).joinAll(batch))); diff != "" {
+	if diff := cmp.Diff(places, session(newSharedSessions(linkedConfig(config.ScopePlace)).joinAll(batch))); diff != "" {
 		t.Errorf("with every place its own: %s", diff)
 	}
 	if diff := cmp.Diff(places, session(batch)); diff != "" {

@@ -18,8 +18,8 @@ import (
 	"parley/llm"
 )
 
-// Whichever process a person's browser reaches says how far an import is, and ends it. The wish
-// is kept until the process that imports has seen it, also over a restart of that.
+// Every process shows the progress of an import and can stop it. The request to stop is stored until the
+// importing process has seen it, also across a restart.
 func TestImportIsStoppedByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	store, folder := storetest.New(t), t.TempDir()

@@ -11,9 +11,9 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// A person who sends a file of 2 GB on Discord reads that it is too large, and nothing of it
-// is fetched. One that is larger than Discord says is fetched up to the limit.
-func TestLargeFilesOnDiscordAreRefusedInWords(t *testing.T) {
+// A person who sends a file of 2 GB on Discord is told that it is too large, and nothing of it is fetched. A
+// file that is larger than Discord says is fetched up to the limit.
+func TestLargeFilesOnDiscordAreReported(t *testing.T) {
 	t.Parallel()
 	platform := discordtest.New(t)
 	ann := platform.Person("Ann")
@@ -46,9 +46,9 @@ func TestLargeFilesOnDiscordAreRefusedInWords(t *testing.T) {
 	}
 }
 
-// Telegram gives bots no files of more than 20 MB: the chat is told so. One of 2 GB is not
-// even asked for.
-func TestLargeFilesOnTelegramAreRefusedInWords(t *testing.T) {
+// Telegram gives bots no files of more than 20 MB: the chat is told so. A file of 2 GB is not even
+// requested.
+func TestLargeFilesOnTelegramAreReported(t *testing.T) {
 	t.Parallel()
 	platform := telegramtest.New(t)
 	chat, ada := telegramtest.Private(telegramtest.User{ID: 42}), telegramtest.User{ID: 42, FirstName: "Ada"}

@@ -13,8 +13,8 @@ import (
 	"parley/config"
 )
 
-// What an operator asks to be logged is logged, also while somebody chats.
-func TestTheLogObeysTheConfiguration(t *testing.T) {
+// Lines of the configured level are logged, also during a terminal chat.
+func TestLogHasTheConfiguredLevel(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[string]string{"": "info warn", "debug": "debug info warn", "info": "info warn", "warn": "warn", "error": ""} {
 		var cfg config.Log
@@ -37,7 +37,7 @@ func TestTheLogObeysTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestTheLogIsForPeopleOrForMachines(t *testing.T) {
+func TestLogIsTextOrJSON(t *testing.T) {
 	t.Parallel()
 	for format, begin := range map[string]byte{"text": 't', "json": '{'} {
 		var terminal bytes.Buffer
@@ -49,8 +49,8 @@ func TestTheLogIsForPeopleOrForMachines(t *testing.T) {
 	}
 }
 
-// Strangers choose names, and servers their words. Both are logged.
-func TestNoLineOfTheLogSteersATerminal(t *testing.T) {
+// Names of strangers and error messages of servers are logged without control characters.
+func TestLogLinesHaveNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	hostile := "a\x1b[2J\u009b31m\u202eb\u2066c\x7f\u0085\U000e0041é\xff"
 	for _, format := range []string{"text", "json"} {

@@ -12,8 +12,7 @@ import (
 	"parley/tools/mcp/mcptest"
 )
 
-// The operator tries servers of tools with the commands, which print what they find, say what is wrong, and leave no
-// process behind.
+// The commands to try tool servers print what they find, explain failures, and leave no process behind.
 func TestCommandsTryServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it runs the binary")
@@ -63,7 +62,7 @@ func TestCommandsTryServers(t *testing.T) {
 	}
 }
 
-// A program that starts "gateway mcp serve" talks to the running gateway over standard input and output.
+// "gateway mcp serve" connects a program with the running gateway through standard input and output.
 func TestServeCommandOffersTheGateway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it runs the binary")

@@ -9,7 +9,7 @@ import (
 	"parley/internal/waittest"
 )
 
-// A load balancer leaves a node out that drains, and /readyz says who is there.
+// A draining node is not ready, so that a load balancer skips it, and /readyz lists the nodes.
 func TestReadyShowsNodes(t *testing.T) {
 	t.Parallel()
 	url := clustertest.Database(t)

@@ -22,9 +22,9 @@ type nameOnly struct {
 
 func (n nameOnly) Name() string { return n.name }
 
-// An orchestrator starts a gateway anew that can't do its work by itself any
-// more, and leaves one alone whose platform is away.
-func TestReadyTellsTroubleThatLasts(t *testing.T) {
+// A gateway that can't recover by itself is not ready, so that an orchestrator restarts it. One whose
+// platform is away is ready.
+func TestReadyFailsOnLastingTrouble(t *testing.T) {
 	t.Parallel()
 	store := storetest.New(t)
 	g := &Gateway{store: store, channels: map[string]*served{"telegram": {Source: nameOnly{name: "telegram"}}}}
@@ -58,8 +58,8 @@ func TestReadyTellsTroubleThatLasts(t *testing.T) {
 	}
 }
 
-// Telegram takes the bot from one node and refuses it from another: only that one is not ready.
-func TestReadyTellsTroubleOfItsOwnNode(t *testing.T) {
+// When Telegram refuses the bot from one node and accepts it from another, only the first one is not ready.
+func TestReadyFailsOnTroubleOfItsOwnNodeOnly(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	var nodes []*Gateway
@@ -80,8 +80,7 @@ func TestReadyTellsTroubleOfItsOwnNode(t *testing.T) {
 	}
 }
 
-// /readyz shows how far the vectors of messages have come. A server of embeddings that fails
-// does not make the gateway unready.
+// /readyz shows the progress of embeddings. A failing embeddings server does not make the gateway unready.
 func TestReadyShowsEmbeddings(t *testing.T) {
 	t.Parallel()
 	g := &Gateway{store: storetest.New(t)}

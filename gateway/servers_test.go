@@ -24,19 +24,19 @@ func TestMain(m *testing.M) {
 	gatewaytest.Main(m)
 }
 
-// shop is a gateway with a server of tools, as programs see it.
-type shop struct {
+// serverGateway is a gateway with a tool server, which tests use over HTTP.
+type serverGateway struct {
 	*gatewaytest.Gateway
 	*gatewaytest.Browser
 	t      *testing.T
 	folder string // that the server writes into
 }
 
-// startShop starts a gateway in the test's process, with a server of some kind. keys are
-// further ones of its section, sections further ones of the configuration.
-func startShop(t *testing.T, kind, keys string, sections ...string) *shop {
+// startServerGateway starts a gateway in the test's process with a tool server of a kind. keys are
+// added to the server's section, sections to the configuration.
+func startServerGateway(t *testing.T, kind, keys string, sections ...string) *serverGateway {
 	t.Helper()
-	s := &shop{t: t, folder: t.TempDir()}
+	s := &serverGateway{t: t, folder: t.TempDir()}
 	s.Gateway = gatewaytest.Start(t, gatewaytest.Options{InProcess: true,
 		Config: strings.Join(append(sections, gatewaytest.OpenToAll, server(t, "shop", kind, s.folder, keys)), "\n")})
 	s.Browser = gatewaytest.NewBrowser(t, s.Gateway.URL)
@@ -45,12 +45,12 @@ func startShop(t *testing.T, kind, keys string, sections ...string) *shop {
 }
 
 // awaitTools waits until the tools of a server are known.
-func (s *shop) awaitTools(name string) {
+func (s *serverGateway) awaitTools(name string) {
 	s.t.Helper()
 	gatewaytest.Await(s.t, "the tools of "+name, func() bool { n, _ := s.state(name)["tools"].(float64); return n > 0 })
 }
 
-// server returns the section of a server of tools.
+// server returns the configuration section of a tool server.
 func server(t *testing.T, name, kind, folder, keys string) string {
 	t.Helper()
 	command, args, err := mcptest.Command(kind, folder)
@@ -65,7 +65,7 @@ func server(t *testing.T, name, kind, folder, keys string) string {
 }
 
 // state returns what /readyz says of a server.
-func (s *shop) state(name string) map[string]any {
+func (s *serverGateway) state(name string) map[string]any {
 	s.t.Helper()
 	_, body, _ := s.Get("/readyz")
 	var is struct {
@@ -78,7 +78,7 @@ func (s *shop) state(name string) map[string]any {
 }
 
 // ask sends a message in a session and returns the answer.
-func (s *shop) ask(session, text string) string {
+func (s *serverGateway) ask(session, text string) string {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]string{"text": text})
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *shop) ask(session, text string) string {
 	return is.Reply
 }
 
-// calls has the model answer a message "TOOL ARGUMENTS" by that call, and then by the result.
+// calls answers a message "TOOL ARGUMENTS" with that tool call, and then with its result.
 func calls(c llmtest.Call) llmtest.Answer {
 	last := c.Messages[len(c.Messages)-1]
 	if len(last.Images) > 0 { // pictures of a result follow it
@@ -110,10 +110,10 @@ func calls(c llmtest.Call) llmtest.Answer {
 	return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "call", Name: tool, Arguments: arguments}}}
 }
 
-// The operator sees how a server fares: in /readyz, the metrics and the console.
-func TestTheOperatorSeesHowServersFare(t *testing.T) {
+// The state of a tool server is shown in /readyz, the metrics and the console.
+func TestStateOfServersIsShownToTheOperator(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, "plain", `deny = ["flood"]`)
+	s := startServerGateway(t, "plain", `deny = ["flood"]`)
 	s.Model.Reply(calls)
 	if got := s.ask("a", "shop_look {}"); got != "It says: did look" {
 		t.Errorf("the answer: %q", got)
@@ -147,16 +147,16 @@ func TestTheOperatorSeesHowServersFare(t *testing.T) {
 	}
 }
 
-// TestSessionsShareOneServer starts a gateway on a database in which the messages of many sessions
-// wait. All of them use a server that the gateway has never run before: its tools are offered in
-// the first call of each, and one process serves them.
+// TestSessionsShareOneServer starts a gateway with waiting messages in many sessions, and a tool server
+// that it has never run before: the server's tools are offered in the first call of each session, and one
+// process serves them.
 func TestSessionsShareOneServer(t *testing.T) {
 	t.Parallel()
 	sessions := 200
 	if testing.Short() {
 		sessions = 30
 	}
-	s := &shop{t: t, folder: t.TempDir()}
+	s := &serverGateway{t: t, folder: t.TempDir()}
 	s.Gateway = gatewaytest.New(t, gatewaytest.Options{InProcess: true, ToolsTimeout: time.Minute, Config: gatewaytest.OpenToAll + server(t, "shop", "late", s.folder, "eager = true")})
 	store := storetest.Open(t, s.Database)
 	var waiting []conversation.Inbound
@@ -192,12 +192,11 @@ func TestSessionsShareOneServer(t *testing.T) {
 	}
 }
 
-// A server that hangs holds up the session that called it, and nobody else: not other
-// sessions, and not another server.
+// A server that hangs delays the session that called it, but no other session and no other server.
 func TestHungServerDelaysNoOtherSession(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	s := startShop(t, "plain", `timeout = "1h"`, "[agent]\ndrain_timeout = \"0s\"\n"+server(t, "other", "plain", folder, ""))
+	s := startServerGateway(t, "plain", `timeout = "1h"`, "[agent]\ndrain_timeout = \"0s\"\n"+server(t, "other", "plain", folder, ""))
 	s.awaitTools("other")
 	s.Model.Reply(calls)
 	var hanging sync.WaitGroup
@@ -214,10 +213,10 @@ func TestHungServerDelaysNoOtherSession(t *testing.T) {
 	hanging.Wait()
 }
 
-// A picture in a result is stored, shown to the model, and comes with the answer that names it.
+// A picture in a result is stored, shown to the model, and delivered with the answer that names it.
 func TestPicturesOfResultsAreShownAndStored(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, "plain", "")
+	s := startServerGateway(t, "plain", "")
 	s.Model.Reply(calls)
 	answer := s.ask("art", "shop_draw {}")
 	if !strings.Contains(answer, "[picture shop_draw-") {
@@ -241,11 +240,11 @@ func images(messages []llm.Message) (all []llm.Image) {
 	return all
 }
 
-// A result that is longer than the model is shown is kept whole: the model reads on by pages,
-// and finds words in it, also after a restart.
+// A result that is too long for the model is stored completely: the model reads it page by page, and
+// searches it, also after a restart.
 func TestLongResultsAreKeptWhole(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, "plain", "max_output = 4")
+	s := startServerGateway(t, "plain", "max_output = 4")
 	s.Model.Reply(calls)
 	cut := s.ask("long", "shop_long {}")
 	_, name, found := strings.Cut(cut, "all of it is the file ")
@@ -266,11 +265,11 @@ func TestLongResultsAreKeptWhole(t *testing.T) {
 	}
 }
 
-// Whatever a server says of its tools and answers, the model's API refuses no call, no other
-// tool is called, and the session goes on.
-func TestHostileServerChangesNothingElse(t *testing.T) {
+// Whatever a hostile server declares and answers, the model's API refuses no call, no other tool is
+// called, and the session goes on.
+func TestHostileServerAffectsNoOtherTool(t *testing.T) {
 	t.Parallel()
-	s := startShop(t, "hostile", "")
+	s := startServerGateway(t, "hostile", "")
 	s.Model.Reply(calls)
 	first := s.Model.Served()
 	answer := s.ask("a", "shop_inject {}")

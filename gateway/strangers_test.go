@@ -13,10 +13,10 @@ import (
 	"parley/tools/mcp/mcptest"
 )
 
-// In a group, Ada asks for what must be allowed. Bob is let in and may not answer for her. Eve is
-// let in nowhere. Neither gets an answer into the questions, by commands, buttons or words.
+// In these tests, Ada causes a question in a group. Bob has access and is no approver; Eve has no access.
+// Neither can answer the question, by commands, buttons or words.
 
-// callsInGroup is calls for messages before which the name of their sender stands.
+// callsInGroup is calls for messages that begin with the name of their sender.
 func callsInGroup(c llmtest.Call) llmtest.Answer {
 	last := &c.Messages[len(c.Messages)-1]
 	if last.Role == "user" {
@@ -25,13 +25,13 @@ func callsInGroup(c llmtest.Call) llmtest.Answer {
 	return calls(c)
 }
 
-func TestNobodyElseAnswersOnTelegram(t *testing.T) {
+func TestOnlyApproversAnswerOnTelegram(t *testing.T) {
 	t.Parallel()
 	platform := telegramtest.New(t)
 	ada, bob, eve := telegramtest.User{ID: 42, FirstName: "Ada"}, telegramtest.User{ID: 43, FirstName: "Bob"}, telegramtest.User{ID: 44, FirstName: "Eve"}
 	group := telegramtest.Group(-1001, "Friends")
 	platform.AddChat(group)
-	s := startShop(t, "2025", "tools.pay = { approve = \"ask\" }", fmt.Sprintf("[telegram]\ntoken = %q\napi_url = %q\naccess = \"allowlist\"\nallow = [\"42\", \"43\"]\nfree_chats = [\"-1001\"]\nsend_rate = 0\nchat_rate = 0\nquiet = \"0s\"\n",
+	s := startServerGateway(t, "2025", "tools.pay = { approve = \"ask\" }", fmt.Sprintf("[telegram]\ntoken = %q\napi_url = %q\naccess = \"allowlist\"\nallow = [\"42\", \"43\"]\nfree_chats = [\"-1001\"]\nsend_rate = 0\nchat_rate = 0\nquiet = \"0s\"\n",
 		telegramtest.Token, platform.URL))
 	s.Model.Reply(callsInGroup)
 	// await returns the message of the bot that contains a text, as it is now.
@@ -47,7 +47,7 @@ func TestNobodyElseAnswersOnTelegram(t *testing.T) {
 		})
 		return found
 	}
-	// refused has a person try everything, and Bob, who is told so, after them.
+	// refused lets a person try everything, and then Bob, who gets a reply.
 	tries := 0
 	refused := func(question telegramtest.Message, words ...string) {
 		for _, who := range []telegramtest.User{eve, bob} {
@@ -97,7 +97,7 @@ func TestNobodyElseAnswersOnTelegram(t *testing.T) {
 	await(`It says: accept {"colour":"blue","size":5}`)
 }
 
-func TestNobodyElseAnswersOnDiscord(t *testing.T) {
+func TestOnlyApproversAnswerOnDiscord(t *testing.T) {
 	t.Parallel()
 	platform := discordtest.New(t)
 	home := platform.Guild("Home")
@@ -106,7 +106,7 @@ func TestNobodyElseAnswersOnDiscord(t *testing.T) {
 		platform.Join(home, who)
 	}
 	place := platform.Channel(home, "general")
-	s := startShop(t, "2025", "tools.pay = { approve = \"ask\" }", fmt.Sprintf("[discord]\ntoken = %q\napi_url = %q\naccess = \"allowlist\"\nallow = [%q, %q]\nfree_channels = [%q]\n",
+	s := startServerGateway(t, "2025", "tools.pay = { approve = \"ask\" }", fmt.Sprintf("[discord]\ntoken = %q\napi_url = %q\naccess = \"allowlist\"\nallow = [%q, %q]\nfree_channels = [%q]\n",
 		discordtest.Token, platform.URL, ada.ID, bob.ID, place.ID))
 	s.Model.Reply(callsInGroup)
 	if err := platform.WaitConnected(t.Context(), 1); err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What the gateway tells people to type works: it names the program and the configuration as they
-// named them. Without its configuration, a command would open another database.
+// Commands that the gateway suggests name the program and the configuration like the operator did. Without the
+// configuration, they would open another database.
 func TestCommandsNameTheConfiguration(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{"": " token link", "my.toml": " -c my.toml token link"} {

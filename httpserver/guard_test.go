@@ -7,12 +7,12 @@ import (
 	"parley/httpserver"
 )
 
-func withToken() httpserver.Deps {
+func configWithToken() httpserver.Deps {
 	return httpserver.Deps{Config: httpserver.Config{Token: token}}
 }
 
-// On one's own machine everything works without a token.
-func TestWithoutATokenThisMachineIsLetIn(t *testing.T) {
+// A server without a token serves requests of its own machine.
+func TestServerWithoutATokenAdmitsThisMachine(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{})
 	for _, path := range []string{"/public", "/program", "/person"} {
@@ -22,8 +22,8 @@ func TestWithoutATokenThisMachineIsLetIn(t *testing.T) {
 	s.send(program(t), "POST", "/program", bearer("whatever a client library insists on")).expect(t, 200)
 }
 
-// A page whose name was pointed at this machine must not read what is served.
-func TestAPageOfAnotherNameIsRefused(t *testing.T) {
+// A page whose host name resolves to this machine (DNS rebinding) is refused.
+func TestPageWithAnotherHostNameIsRefused(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{Config: httpserver.Config{Token: token, Hosts: []string{"Chat.Example.com"}}})
 	for name, status := range map[string]int{
@@ -53,18 +53,18 @@ func TestAPageOfAnotherSiteChangesNothing(t *testing.T) {
 	}
 }
 
-// Without a token of the server's, any that a request carries proves nothing.
-func TestAMadeUpTokenIsNoProofWhereThereIsNone(t *testing.T) {
+// If the server has no token, a token in a request does not count as authentication.
+func TestTokenInARequestProvesNothingWhereNoneIsConfigured(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{})
 	for _, path := range []string{"/program", "/person"} {
 		s.send(program(t), "POST", path, bearer("made up"), header("Origin", "https://evil.example")).expect(t, 403)
 	}
-	s = start(t, withToken())
+	s = start(t, configWithToken())
 	s.send(program(t), "POST", "/program", bearer(token), header("Origin", "https://app.example")).expect(t, 200)
 }
 
-// A foreign page can't read what it loads, but measure how long it takes.
+// Requests of other sites' pages are refused even if they only load something: they could measure its time.
 func TestAPageOfAnotherSiteLoadsNothing(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]httpserver.Config{"without a token": {}, "with a token": {Token: token}} {
@@ -84,8 +84,8 @@ func TestAPageOfAnotherSiteLoadsNothing(t *testing.T) {
 	}
 }
 
-// A proxy at another port than 443 tells the gateway its own name or another.
-func TestAPageBehindAProxyIsOfThisSiteAtAnyPort(t *testing.T) {
+// A page behind a proxy is accepted if the proxy is at another port than 443.
+func TestPageBehindAProxyIsAcceptedAtAnyPort(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{Config: httpserver.Config{Token: token, Hosts: []string{"Chat.Example.com"}}})
 	b := browser(t)
@@ -97,11 +97,11 @@ func TestAPageBehindAProxyIsOfThisSiteAtAnyPort(t *testing.T) {
 	s.send(b, "POST", "/program", header("Origin", "https://chat.example.com:8443"), header("Sec-Fetch-Site", "same-site")).expect(t, 403)
 }
 
-// A browser that says nothing of where a request comes from is an old one, and
-// keeps the cookie of a sign-in from pages of other sites.
-func TestTheCookieIsForPagesOfThisSiteAlone(t *testing.T) {
+// A request without the headers that name its origin is accepted: such old browsers do not send the
+// cookie from other sites.
+func TestCookieIsAcceptedFromPagesOfThisSiteOnly(t *testing.T) {
 	t.Parallel()
-	s := start(t, withToken())
+	s := start(t, configWithToken())
 	cookie := s.signIn(browser(t), token).Header.Get("Set-Cookie")
 	for _, attribute := range []string{"SameSite=Strict", "HttpOnly"} {
 		if !strings.Contains(cookie, attribute) {
@@ -112,7 +112,7 @@ func TestTheCookieIsForPagesOfThisSiteAlone(t *testing.T) {
 
 func TestProgramsSendTheToken(t *testing.T) {
 	t.Parallel()
-	s := start(t, withToken())
+	s := start(t, configWithToken())
 	p := program(t)
 	refused := s.send(p, "GET", "/program")
 	refused.expect(t, 401)
@@ -128,10 +128,10 @@ func TestProgramsSendTheToken(t *testing.T) {
 	s.send(p, "GET", "/public").expect(t, 200)
 }
 
-// Who thinks to act as one program must not act as the person at the browser.
-func TestAWrongTokenIsNotMendedByACookie(t *testing.T) {
+// A request with a wrong token is refused even if it has the cookie of a signed-in browser.
+func TestWrongTokenIsRefusedDespiteAValidCookie(t *testing.T) {
 	t.Parallel()
-	s := start(t, withToken())
+	s := start(t, configWithToken())
 	b := browser(t)
 	s.signIn(b, token).expect(t, 303)
 	s.send(b, "GET", "/program").expect(t, 200)
@@ -142,7 +142,7 @@ func TestAWrongTokenIsNotMendedByACookie(t *testing.T) {
 
 func TestAnswersAllowNoInlineCode(t *testing.T) {
 	t.Parallel()
-	s := start(t, withToken())
+	s := start(t, configWithToken())
 	for _, path := range []string{"/public", "/program", "/person", "/signin", "/nowhere"} {
 		answer := s.send(program(t), "GET", path)
 		for name, want := range map[string]string{

@@ -28,8 +28,8 @@ type site struct {
 	t    *testing.T
 	url  string // without a slash at its end
 	log  *syncBuffer
-	stop func() // ends intake, and waits until the server has ended
-	cut  func() // ends what is still under way
+	stop func() // shuts the server down, and waits for its end
+	cut  func() // cancels the remaining requests
 }
 
 // start runs a server on a free port, with further routes.
@@ -81,7 +81,7 @@ func start(t *testing.T, parts httpserver.Deps, routes ...func(*httpserver.Serve
 	return &site{t: t, url: strings.TrimSuffix(s.URL(), "/"), log: log, stop: stop, cut: cut}
 }
 
-// newStore makes a database, which keeps who is signed in.
+// newStore returns a store for sign-ins.
 func newStore(t *testing.T) *conversation.Store {
 	t.Helper()
 	return storetest.New(t)
@@ -91,7 +91,7 @@ func route(pattern string, access httpserver.Access, h http.HandlerFunc, options
 	return func(s *httpserver.Server) { s.Handle(pattern, access, h, options...) }
 }
 
-// answerBody answers with what was sent.
+// answerBody answers with the request's body.
 func answerBody(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *site) send(client *http.Client, method, path string, edits ...edit) res
 	return response{answer, string(body)}
 }
 
-// browser is a client with cookies.
+// browser returns a client with cookies.
 func browser(t *testing.T) *http.Client {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -155,7 +155,7 @@ func browser(t *testing.T) *http.Client {
 	return c
 }
 
-// program is a client without.
+// program returns a client without cookies.
 func program(t *testing.T) *http.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -168,7 +168,7 @@ func (s *site) signIn(client *http.Client, token string, edits ...edit) response
 	return s.send(client, "POST", "/signin", append([]edit{form(url.Values{"token": {token}, "next": {"/person"}})}, edits...)...)
 }
 
-// expect checks the status, and of a problem the form.
+// expect checks the status, and the format of a problem.
 func (r response) expect(t *testing.T, status int) {
 	t.Helper()
 	if r.StatusCode != status {
@@ -203,8 +203,8 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// opener returns a function that closes a channel, for which handlers of a server wait that runs. The end of
-// the test calls it, too, or the server would wait for ever for its handlers when the test has failed.
+// opener returns a function that closes a channel for which handlers wait. The end of the test calls it, too, since
+// otherwise the server of a failed test would wait for its handlers for ever.
 func opener(t *testing.T, gate chan struct{}) (open func()) {
 	t.Helper()
 	open = sync.OnceFunc(func() { close(gate) })

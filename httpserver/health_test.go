@@ -8,10 +8,10 @@ import (
 	"parley/httpserver"
 )
 
-// What watches the gateway needs no token; how the parts fare is for who has it.
+// Health needs no token; its details do.
 func TestHealthIsPublicAndItsDetailsAreNot(t *testing.T) {
 	t.Parallel()
-	parts := withToken()
+	parts := configWithToken()
 	var works bool
 	parts.Ready = func(context.Context) (bool, any) { return works, map[string]string{"store": "detail"} }
 	s := start(t, parts)
@@ -29,7 +29,7 @@ func TestHealthIsPublicAndItsDetailsAreNot(t *testing.T) {
 	}
 }
 
-// A page that has pointed its name at this machine is a stranger too.
+// A page whose host name resolves to this machine gets no details.
 func TestHealthDetailsAreNotForForeignPages(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{Ready: func(context.Context) (bool, any) { return true, "detail" }})

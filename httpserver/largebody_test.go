@@ -14,8 +14,8 @@ import (
 	"parley/internal/waittest"
 )
 
-// TestLargeBodiesShareTheMemory has many uploads come at once: however many they
-// are, the bytes that handlers hold stay within the bound, and all are taken.
+// TestLargeBodiesShareTheMemory sends many uploads at once: the memory of all handlers together stays
+// within the bound, and all uploads are accepted.
 func TestLargeBodiesShareTheMemory(t *testing.T) {
 	t.Parallel()
 	const size, uploads, most = 12 << 20, 16, 48 << 20
@@ -53,8 +53,8 @@ func TestLargeBodiesShareTheMemory(t *testing.T) {
 	}
 }
 
-// TestSlowAndWaitingRequestsHoldUpNoUpload has clients that never finish sending,
-// and handlers that wait for an answer: further uploads are taken all the same.
+// TestSlowAndWaitingRequestsHoldUpNoUpload has clients that never finish sending, and handlers that wait:
+// further uploads are accepted all the same.
 func TestSlowAndWaitingRequestsHoldUpNoUpload(t *testing.T) {
 	t.Parallel()
 	const size = 20 << 20

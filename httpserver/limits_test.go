@@ -36,8 +36,8 @@ func TestBodiesHaveALimit(t *testing.T) {
 	s.send(program(t), "POST", "/large", body(most+most+"x")).expect(t, 413)
 }
 
-// What a handler has left of a body is not taken for the next request.
-func TestTheRestOfABodyIsNoRequest(t *testing.T) {
+// The rest of a body that a handler has not read is not taken for the next request.
+func TestUnreadBodyIsNotTakenForARequest(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{}, route("POST /closes", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
 		r.Body.Close()
@@ -84,7 +84,7 @@ func TestHeadsHaveALimit(t *testing.T) {
 	}
 }
 
-// Who sends a head or a body by drops must not hold a connection for ever.
+// A client that sends a head or a body very slowly is disconnected.
 func TestSlowSendersAreCutOff(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{Limits: httpserver.Limits{HeaderTimeout: time.Second, BodyTimeout: time.Second}},
@@ -98,10 +98,10 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 	}
 }
 
-// Nor must somebody who is refused, while the server waits for the rest.
+// A refused client that sends its body very slowly is disconnected, too.
 func TestSlowSendersAreCutOffWhereTheyAreRefused(t *testing.T) {
 	t.Parallel()
-	parts := withToken()
+	parts := configWithToken()
 	parts.Limits.BodyTimeout = time.Second
 	s := start(t, parts)
 	for path, status := range map[string]string{"/program": "401", "/nowhere": "404", "//public": "307"} {
@@ -112,7 +112,7 @@ func TestSlowSendersAreCutOffWhereTheyAreRefused(t *testing.T) {
 	}
 }
 
-// The time for a body is not the handler's: an answer may take minutes.
+// The timeout for a body does not apply to the handler: an answer may take minutes.
 func TestALongAnswerOutlastsTheTimeForTheBody(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
@@ -136,7 +136,7 @@ func TestALongAnswerOutlastsTheTimeForTheBody(t *testing.T) {
 	}
 }
 
-// A listener that stops reading is dropped, and costs nothing more.
+// A client that stops reading a stream is disconnected.
 func TestSlowReadersAreCutOff(t *testing.T) {
 	t.Parallel()
 	cut := make(chan error, 1)
@@ -183,7 +183,7 @@ func TestSlowClientGetsALongAnswer(t *testing.T) {
 	}
 }
 
-// What was written before a long piece of work is still sent after it.
+// An answer that was written before long work is still sent after it.
 func TestAnAnswerBeforeLongWorkIsNotLost(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{Limits: httpserver.Limits{WriteTimeout: time.Second}},
@@ -230,8 +230,8 @@ func TestConnectionsHaveALimit(t *testing.T) {
 	}
 }
 
-// Connections on which nothing is asked must not keep out who asks.
-func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
+// Idle connections do not use up the limit of connections.
+func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	parts := httpserver.Deps{Limits: httpserver.Limits{HeaderTimeout: time.Hour}}
 	parts.MaxConnections = 4
@@ -242,10 +242,10 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 	s.send(program(t), "GET", "/public").expect(t, 200)
 }
 
-// Nor must those of strangers, who may ask only so often.
-func TestStrangersKeepNoConnection(t *testing.T) {
+// Connections of clients that exceed their rate limit are closed.
+func TestConnectionsOfRefusedClientsAreClosed(t *testing.T) {
 	t.Parallel()
-	s := start(t, withToken())
+	s := start(t, configWithToken())
 	for _, path := range []string{"/public", "/program", "/person", "/nowhere", "//public"} {
 		if !s.send(program(t), "GET", path).Close {
 			t.Errorf("the connection of a stranger stays open after %s", path)
@@ -259,10 +259,10 @@ func TestStrangersKeepNoConnection(t *testing.T) {
 	}
 }
 
-// One program may read fast; a stranger may not, and takes nothing from others.
+// Requests without a sign-in are limited by address, and others by sign-in.
 func TestRatesAreByAddressAndSignIn(t *testing.T) {
 	t.Parallel()
-	parts := withToken()
+	parts := configWithToken()
 	parts.TrustProxy = true
 	parts.Limits.Strangers = httpserver.Rate{PerSecond: 1e-6, Burst: 5}
 	s := start(t, parts)
@@ -296,7 +296,7 @@ func TestKnownClientsHaveALimitToo(t *testing.T) {
 // the secret of the webhook are not limited.
 func TestAuthenticatedRequestsAreNotLimited(t *testing.T) {
 	t.Parallel()
-	parts := withToken()
+	parts := configWithToken()
 	parts.Limits.Strangers = httpserver.Rate{PerSecond: 1e-6, Burst: 3}
 	proves := func(r *http.Request) bool { return r.Header.Get("X-Secret") == "it" }
 	s := start(t, parts, route("POST /hook", httpserver.Public, answerBody, httpserver.KnownBy(proves)))

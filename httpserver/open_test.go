@@ -7,8 +7,7 @@ import (
 	"parley/httpserver"
 )
 
-// A server that asks for no token is for its own machine, whatever stands in
-// front of it.
+// A server without a token refuses requests that came through a proxy.
 func TestOpenServerAnswersNoProxy(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{})
@@ -28,8 +27,7 @@ func TestOpenServerAnswersNoProxy(t *testing.T) {
 	s.send(program(t), "GET", "/program").expect(t, 200)
 }
 
-// What the address means is looked up at the start, so the configuration's
-// check alone does not do.
+// The server checks the resolved address at its start, which the configuration's check can't do.
 func TestOpenServerListensOnItsOwnMachineAlone(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
@@ -40,8 +38,7 @@ func TestOpenServerListensOnItsOwnMachineAlone(t *testing.T) {
 	}
 }
 
-// A server that asks for no token has nobody to recognise: a cookie of it could
-// only be mistaken for a sign-in of a server that asks for one.
+// A server without a token sets no cookie, which could be mistaken for the sign-in of another server.
 func TestOpenServerSetsNoCookie(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{})

@@ -15,8 +15,7 @@ import (
 	"parley/internal/waittest"
 )
 
-// A cookie that was signed out gets nobody in any more: neither its browser nor
-// who has copied it, also after a restart.
+// After a sign-out, the cookie is not valid any more, in no browser, and also after a restart.
 func TestSignOutRevokesTheCookie(t *testing.T) {
 	t.Parallel()
 	signIns := signin.New(newStore(t))
@@ -37,8 +36,7 @@ func TestSignOutRevokesTheCookie(t *testing.T) {
 	}
 }
 
-// While the store can't say who is signed in, its operator can go on to look at
-// what is wrong, nobody else is taken for one by chance, and the token works.
+// While the store fails, known sign-ins and the token stay valid, and no unknown cookie is accepted.
 func TestSignInsAreNotGuessedWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -66,7 +64,7 @@ func TestSignInsAreNotGuessedWhileTheStoreIsAway(t *testing.T) {
 	s.send(program(t), "GET", "/public").expect(t, 200)
 }
 
-// withFile gives a server whose token stands in a file, and how to replace it.
+// withFile returns a server with a token file, and a function that replaces the token.
 func withFile(t *testing.T, routes ...func(*httpserver.Server)) (s *site, file *httpserver.TokenFile, rotate func()) {
 	t.Helper()
 	database := filepath.Join(t.TempDir(), "conversations.db")
@@ -82,8 +80,7 @@ func withFile(t *testing.T, routes ...func(*httpserver.Server)) (s *site, file *
 	}
 }
 
-// From the moment at which there is another token, neither the old one nor
-// anything that was made with it lets anybody in.
+// When the token is replaced, the old token and all sign-ins with it are void at once.
 func TestRotationVoidsTokenAndSignInsAtOnce(t *testing.T) {
 	t.Parallel()
 	s, file, rotate := withFile(t)
@@ -100,8 +97,8 @@ func TestRotationVoidsTokenAndSignInsAtOnce(t *testing.T) {
 	s.send(b, "GET", "/person").expect(t, 200)
 }
 
-// What goes on for as long as it is read must not go on for who is out.
-func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
+// A stream ends when the sign-in or token that it was opened with is void.
+func TestStreamsEndWithTheirSignIn(t *testing.T) {
 	t.Parallel()
 	events := func(w http.ResponseWriter, r *http.Request) {
 		if httpserver.OpenEvents(w).Beat() == nil {
@@ -183,7 +180,7 @@ func TestLinkSignsInOnce(t *testing.T) {
 		t.Error("the code stands in the log")
 	}
 
-	// Where scripts are off, the code is typed like a token.
+	// Without scripts, the code is entered like a token.
 	links, err = httpserver.NewLinks(t.Context(), []string{s.url}, signin.New(store).AddCode)
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +191,7 @@ func TestLinkSignsInOnce(t *testing.T) {
 	post(b, "token").expect(t, 303)
 }
 
-// Wrong codes are slowed like wrong tokens, and a right one is never refused.
+// Wrong codes are delayed like wrong tokens, and a right code is never refused.
 func TestWrongCodesAreSlowed(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)

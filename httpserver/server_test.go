@@ -23,8 +23,8 @@ func TestAddressInUseIsNamedInTheError(t *testing.T) {
 	}
 }
 
-// At the end streams are closed, and what changes something is finished.
-func TestTheEndOfTheServer(t *testing.T) {
+// A shutdown closes streams, and lets requests that change something finish.
+func TestShutdownFinishesRequestsAndClosesStreams(t *testing.T) {
 	t.Parallel()
 	posted, finish := make(chan struct{}), make(chan struct{})
 	s := start(t, httpserver.Deps{},
@@ -65,8 +65,8 @@ func TestTheEndOfTheServer(t *testing.T) {
 	waittest.Receive(t, ended, "the end of the server")
 }
 
-// A second signal hurries: nothing may hold the end up.
-func TestTheEndCanBeHurried(t *testing.T) {
+// A second signal ends all requests at once.
+func TestShutdownCanBeForced(t *testing.T) {
 	t.Parallel()
 	posted := make(chan struct{})
 	s := start(t, httpserver.Deps{}, route("POST /slow", httpserver.Program, func(_ http.ResponseWriter, r *http.Request) {
@@ -128,7 +128,7 @@ func TestEveryAnswerIsObserved(t *testing.T) {
 	}
 }
 
-// What a handler has said of its own answer does not hold for the problem.
+// Headers that a handler has set before a panic are not sent with the problem.
 func TestAPanicLeavesNoHeadersBehind(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{}, route("GET /panic", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) {
@@ -144,7 +144,7 @@ func TestAPanicLeavesNoHeadersBehind(t *testing.T) {
 	}
 }
 
-// HEAD asks what a stream is; nothing would end it when the listener is gone.
+// HEAD of a stream is answered at once.
 func TestAStreamToHeadEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{}, route("GET /events", httpserver.Person, func(w http.ResponseWriter, r *http.Request) {
@@ -159,7 +159,7 @@ func TestAStreamToHeadEndsAtOnce(t *testing.T) {
 	}
 }
 
-// What stands in an event must not become another event.
+// The data of an event can't become another event.
 func TestEventsArriveAsTheyWere(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{}, route("GET /events", httpserver.Person, func(w http.ResponseWriter, _ *http.Request) {

@@ -9,8 +9,8 @@ import (
 	"parley/httpserver"
 )
 
-// Pages lead to what there is, and offer to sign out where one has signed in.
-func TestTheServerKnowsWhatItServes(t *testing.T) {
+// Pages use Serves and NeedsToken to link to other pages and to offer signing out.
+func TestServesReportsPagesForPeople(t *testing.T) {
 	t.Parallel()
 	listen := "127.0.0.1:0"
 	for auth, token := range map[string]string{httpserver.AuthNone: "", httpserver.AuthToken: "a-token-that-is-long-enough"} {

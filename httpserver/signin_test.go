@@ -19,7 +19,7 @@ import (
 
 func TestSigningInAndOut(t *testing.T) {
 	t.Parallel()
-	s := start(t, withToken())
+	s := start(t, configWithToken())
 	b := browser(t)
 	asked := s.send(b, "GET", "/person?a=b&c")
 	asked.expect(t, 303)
@@ -49,7 +49,7 @@ func TestSigningInAndOut(t *testing.T) {
 	s.send(b, "GET", "/person").expect(t, 303)
 }
 
-// A sign-in outlives the gateway, and ends with its time or with the token.
+// A sign-in survives a restart, and ends with its time or with the token.
 func TestSignInEndsWithItsTimeOrTheToken(t *testing.T) {
 	t.Parallel()
 	var later atomic.Int64
@@ -95,7 +95,7 @@ func TestForgedCookiesAreNoSignIn(t *testing.T) {
 
 func TestSignInLeadsToNoOtherSite(t *testing.T) {
 	t.Parallel()
-	s := start(t, withToken())
+	s := start(t, configWithToken())
 	for _, next := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, `\\evil.example`, "javascript:alert(1)", "", "person"} {
 		answer := s.send(program(t), "POST", "/signin", form(url.Values{"token": {token}, "next": {next}}))
 		answer.expect(t, 303)
@@ -105,7 +105,7 @@ func TestSignInLeadsToNoOtherSite(t *testing.T) {
 	}
 }
 
-// Behind a proxy with TLS, the cookie must never be sent without.
+// Behind a proxy with TLS, the cookie is set with Secure.
 func TestTheCookieIsSecureBehindATrustedProxy(t *testing.T) {
 	t.Parallel()
 	tls := header("X-Forwarded-Proto", "https")
@@ -115,15 +115,15 @@ func TestTheCookieIsSecureBehindATrustedProxy(t *testing.T) {
 		t.Errorf("the cookie is %q", cookie)
 	}
 	trusting.send(program(t), "GET", "/person", tls, header("Cookie", cookie)).expect(t, 200)
-	if cookie := start(t, withToken()).signIn(program(t), token, tls).Header.Get("Set-Cookie"); strings.Contains(cookie, "Secure") {
+	if cookie := start(t, configWithToken()).signIn(program(t), token, tls).Header.Get("Set-Cookie"); strings.Contains(cookie, "Secure") {
 		t.Errorf("a header that anybody can write was believed: %q", cookie)
 	}
 }
 
-// A link in a chat must not ask who is signed in to sign in again.
+// A person who is signed in does not have to sign in again after following a link from another site.
 func TestALinkFromAnotherSiteFindsTheSignIn(t *testing.T) {
 	t.Parallel()
-	s := start(t, withToken())
+	s := start(t, configWithToken())
 	followed := s.send(program(t), "GET", "/person", header("Sec-Fetch-Site", "cross-site"), header("Sec-Fetch-Mode", "navigate"))
 	followed.expect(t, 200)
 	if !strings.Contains(followed.body, `http-equiv="refresh"`) {
@@ -132,11 +132,10 @@ func TestALinkFromAnotherSiteFindsTheSignIn(t *testing.T) {
 	s.send(program(t), "GET", "/person", header("Sec-Fetch-Site", "same-origin")).expect(t, 303)
 }
 
-// Whoever guesses from the owner's address, behind the same proxy or router,
-// must not keep the owner out.
+// The right token is accepted at once, even if somebody guesses tokens from the same address.
 func TestRightTokenIsNeverRefused(t *testing.T) {
 	t.Parallel()
-	parts := withToken()
+	parts := configWithToken()
 	parts.TrustProxy = true
 	parts.Limits.Guesses = httpserver.Rate{PerSecond: 1e-6, Burst: 3}
 	parts.Limits.Strangers = httpserver.Rate{PerSecond: 1e-6, Burst: 20}
@@ -165,11 +164,10 @@ func TestRightTokenIsNeverRefused(t *testing.T) {
 	}
 }
 
-// Wrong tokens are logged with the address of who sent them, and a flood of
-// them does not fill the log.
+// Wrong tokens are logged with the sender's address, and many of them do not fill the log.
 func TestWrongTokensAreLoggedWithTheirAddress(t *testing.T) {
 	t.Parallel()
-	parts := withToken()
+	parts := configWithToken()
 	parts.TrustProxy = true
 	s := start(t, parts)
 	for range 50 {
@@ -189,11 +187,11 @@ func TestWrongTokensAreLoggedWithTheirAddress(t *testing.T) {
 	}
 }
 
-// Asking in many connections at once must not be a way to guess faster.
-func TestGuessingAllAtOnceIsAsSlow(t *testing.T) {
+// Guessing through many connections at once is not faster than through one.
+func TestParallelGuessesAreAsSlow(t *testing.T) {
 	t.Parallel()
 	const most, tries = 3, 400
-	parts := withToken()
+	parts := configWithToken()
 	parts.Limits.Guesses = httpserver.Rate{PerSecond: 1e-6, Burst: most}
 	s := start(t, parts)
 	requests := make([]net.Conn, tries)
@@ -216,12 +214,12 @@ func TestGuessingAllAtOnceIsAsSlow(t *testing.T) {
 	}
 }
 
-// The answers to wrong tokens come late, and only so many of them wait: a flood
-// from many addresses holds neither connections nor memory.
+// Answers to wrong tokens are delayed, and the number of waiting ones is limited: wrong tokens from many
+// addresses use up neither connections nor memory.
 func TestDelayedAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	const most, tries = 4, 100
-	parts := withToken()
+	parts := configWithToken()
 	parts.TrustProxy = true
 	parts.Limits.GuessDelay, parts.Limits.DelayedAnswers = time.Hour, most
 	s := start(t, parts)
@@ -247,11 +245,10 @@ func TestDelayedAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// Another program of the same machine must not sign people out by a cookie of
-// the same name.
-func TestAForeignCookieBesideThePassIsNoMatter(t *testing.T) {
+// A cookie of the same name from another program on the same host does not sign people out.
+func TestForeignCookieBesideTheSignInIsIgnored(t *testing.T) {
 	t.Parallel()
-	s := start(t, withToken())
+	s := start(t, configWithToken())
 	cookie, err := http.ParseSetCookie(s.signIn(program(t), token).Header.Get("Set-Cookie"))
 	if err != nil {
 		t.Fatal(err)

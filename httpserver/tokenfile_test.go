@@ -15,7 +15,7 @@ import (
 	"parley/httpserver"
 )
 
-// openToken opens the token beside a database, and gives what it logs.
+// openToken opens the token file of a database, and returns what is logged.
 func openToken(t *testing.T, database string) (*httpserver.TokenFile, string, error) {
 	t.Helper()
 	var log bytes.Buffer
@@ -142,8 +142,7 @@ func TestLooseModeOfTheTokenFileIsTightened(t *testing.T) {
 	}
 }
 
-// In a folder in which others may write, the database's owner alone says what
-// the token is.
+// A token file of another user than the database's owner is refused.
 func TestTokenFileOfAnotherUserIsRefused(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -164,7 +163,7 @@ func TestTokenFileOfAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-// What root does by hand must not lock the gateway's own user out.
+// When root rotates the token, the gateway's user can still read the file.
 func TestRotationByRootLeavesTheFileToTheDatabasesOwner(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -29,7 +29,7 @@ import (
 	"parley/conversation/usage"
 )
 
-// exported returns what a session is exported as, with the bytes of its files.
+// exported returns the export of a session, with the bytes of its files.
 func exported(t testing.TB, s *conversation.Store, key conversation.Key, format transcript.Format) string {
 	t.Helper()
 	session, err := catalog.New(s).Session(t.Context(), key)
@@ -48,8 +48,8 @@ func exported(t testing.TB, s *conversation.Store, key conversation.Key, format 
 	return out.String()
 }
 
-// importArchive imports an export into the session that it is of, and returns why what
-// was left out could not be read.
+// importArchive imports an export into its session, and returns the problems of the parts that were left
+// out.
 func importArchive(t testing.TB, s *conversation.Store, text string) (problems []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "archive")
@@ -86,8 +86,8 @@ func importArchive(t testing.TB, s *conversation.Store, text string) (problems [
 	return problems
 }
 
-// wantSameAgain imports the exports of a session in each form, and exports it again.
-func wantSameAgain(t *testing.T, from *conversation.Store, key conversation.Key) {
+// expectSameExportAfterImport imports the exports of a session in each format, and compares their exports.
+func expectSameExportAfterImport(t *testing.T, from *conversation.Store, key conversation.Key) {
 	t.Helper()
 	formats := []transcript.Format{transcript.JSON, transcript.JSONL}
 	for _, format := range formats {
@@ -103,24 +103,26 @@ func wantSameAgain(t *testing.T, from *conversation.Store, key conversation.Key)
 	}
 }
 
-// talker makes conversations with everything that can be stored of one.
-type talker struct {
+// randomConversations makes conversations with everything that can be stored.
+type randomConversations struct {
 	*rand.Rand
 	t     *testing.T
 	store *conversation.Store
 	clock *storetest.Clock
 	key   conversation.Key
-	n     int // messages that came
+	n     int // messages so far
 
 	last conversation.MessageID // the newest question
 }
 
 var pieces = []string{"", "plain words", "\x1b[2J \u202e \U000E0041 \u2028", "👩‍🚀 ü <&>", `{"quoted": "\n"}`, "line\r\nline\tend", strings.Repeat("long ", 300)}
 
-func (k *talker) text() string       { return fmt.Sprint(k.IntN(1000), " ", pieces[k.IntN(len(pieces))]) }
-func (k *talker) chance(of int) bool { return k.IntN(of) == 0 }
+func (k *randomConversations) text() string {
+	return fmt.Sprint(k.IntN(1000), " ", pieces[k.IntN(len(pieces))])
+}
+func (k *randomConversations) chance(of int) bool { return k.IntN(of) == 0 }
 
-func (k *talker) metadata() metadata.Object {
+func (k *randomConversations) metadata() metadata.Object {
 	if k.chance(2) {
 		return ""
 	}
@@ -132,7 +134,7 @@ func (k *talker) metadata() metadata.Object {
 }
 
 // describe gives the active conversation metadata.
-func (k *talker) describe() {
+func (k *randomConversations) describe() {
 	c, err := k.store.Active(k.t.Context(), k.key)
 	k.must(err)
 	if c.Messages > 0 {
@@ -140,8 +142,8 @@ func (k *talker) describe() {
 	}
 }
 
-// say accepts a message and returns what a run of it begins with.
-func (k *talker) say() conversation.Snapshot {
+// say accepts a message and returns the snapshot of its run.
+func (k *randomConversations) say() conversation.Snapshot {
 	k.n++
 	k.clock.Pass(time.Duration(k.IntN(100_000)) * time.Millisecond)
 	in := storetest.SayNow(k.clock, k.key, k.n, k.text())
@@ -151,7 +153,7 @@ func (k *talker) say() conversation.Snapshot {
 	return storetest.Begin(k.t, k.store, k.key, 1_000_000)
 }
 
-func (k *talker) steps(model string) (list []steps.Step) {
+func (k *randomConversations) steps(model string) (list []steps.Step) {
 	for range k.IntN(4) {
 		s := steps.Step{Kind: steps.Model, Name: model, At: k.clock.Add(-time.Second), Took: time.Duration(k.IntN(5000)) * time.Millisecond}
 		switch k.IntN(3) {
@@ -166,8 +168,8 @@ func (k *talker) steps(model string) (list []steps.Step) {
 	return list
 }
 
-// answer commits a run of what was said.
-func (k *talker) answer(snapshot conversation.Snapshot) conversation.Committed {
+// answer commits a run that answers the waiting messages.
+func (k *randomConversations) answer(snapshot conversation.Snapshot) conversation.Committed {
 	run := storetest.Answered(k.key, snapshot, k.text())
 	run.Model, run.Rounds, run.Prompt, run.Cached, run.Completion = "gpt", k.IntN(3), k.IntN(999), k.IntN(99), k.IntN(99)
 	run.StartedAt, run.Steps, run.Title = k.clock.Add(-2*time.Second), k.steps("gpt"), k.text()
@@ -205,7 +207,7 @@ func (k *talker) answer(snapshot conversation.Snapshot) conversation.Committed {
 	return done
 }
 
-func (k *talker) must(err error) {
+func (k *randomConversations) must(err error) {
 	k.t.Helper()
 	if err != nil {
 		k.t.Fatal(err)
@@ -213,7 +215,7 @@ func (k *talker) must(err error) {
 }
 
 // step does one random thing in the session.
-func (k *talker) step() {
+func (k *randomConversations) step() {
 	ctx := k.t.Context()
 	snapshot := k.say()
 	command := conversation.Run{Key: k.key, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: snapshot.Waiting, Conversation: snapshot.Conversation, StartedAt: k.clock.Time}
@@ -259,7 +261,7 @@ func (k *talker) step() {
 }
 
 // edit answers a message that replaces an earlier one of the active conversation.
-func (k *talker) edit(snapshot conversation.Snapshot) {
+func (k *randomConversations) edit(snapshot conversation.Snapshot) {
 	var asked []int64
 	for _, m := range snapshot.History {
 		if m.Role == conversation.RoleUser {
@@ -274,8 +276,8 @@ func (k *talker) edit(snapshot conversation.Snapshot) {
 	k.last = conversation.MessageID{}
 }
 
-// choose has another version of a message of the active conversation shown, mostly.
-func (k *talker) choose() {
+// choose mostly chooses another version of a message of the active conversation.
+func (k *randomConversations) choose() {
 	c, err := k.store.Active(k.t.Context(), k.key)
 	k.must(err)
 	forks, err := branches.New(k.store).Forks(k.t.Context(), c)
@@ -287,15 +289,15 @@ func (k *talker) choose() {
 	k.must(branches.New(k.store).Choose(k.t.Context(), c, versions[k.IntN(len(versions))]))
 }
 
-// What is exported is all that is stored: importing it gives the same export again, byte
-// for byte, whatever was said and done in the session.
+// An export contains everything that is stored: an import of it gives the same export again, byte for byte,
+// whatever happened in the session.
 func TestImportedArchiveIsExportedTheSame(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			store, clock := storetest.NewAged(t)
-			k := &talker{Rand: rand.New(rand.NewPCG(seed, 1)), t: t, store: store, clock: clock, key: "telegram:chat:42"}
+			k := &randomConversations{Rand: rand.New(rand.NewPCG(seed, 1)), t: t, store: store, clock: clock, key: "telegram:chat:42"}
 			for range 20 {
 				k.step()
 			}
@@ -308,17 +310,17 @@ func TestImportedArchiveIsExportedTheSame(t *testing.T) {
 					Conversation: snapshot.Conversation, Effect: conversation.Effect{Archive: true}})
 				k.must(store.SetInstructions(t.Context(), k.key, "from now on"))
 			}
-			wantSameAgain(t, store, k.key)
+			expectSameExportAfterImport(t, store, k.key)
 		})
 	}
 }
 
-// branched returns a store with a conversation of two questions, of which the first was
-// edited, and the earlier version of it chosen again.
+// branched returns a store with a conversation of two questions. The first was edited, and its earlier
+// version chosen again.
 func branched(t *testing.T) (*conversation.Store, conversation.Key) {
 	t.Helper()
 	store, clock := storetest.NewAged(t)
-	k := &talker{Rand: rand.New(rand.NewPCG(1, 1)), t: t, store: store, clock: clock, key: "telegram:chat:42"}
+	k := &randomConversations{Rand: rand.New(rand.NewPCG(1, 1)), t: t, store: store, clock: clock, key: "telegram:chat:42"}
 	for range 2 {
 		snapshot := k.say()
 		storetest.Commit(t, store, storetest.Answered(k.key, snapshot, "an answer"))
@@ -331,8 +333,7 @@ func branched(t *testing.T) (*conversation.Store, conversation.Key) {
 	return store, k.key
 }
 
-// The versions of an edited message can be chosen where the conversation was imported, and
-// its chat is pinned there.
+// After an import, the versions of an edited message can be chosen, and the chat is pinned like before.
 func TestImportedConversationHasItsVersions(t *testing.T) {
 	t.Parallel()
 	from, key := branched(t)
@@ -379,12 +380,11 @@ func TestExampleDatabaseIsExportedTheSameAfterImport(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	for _, session := range list {
-		wantSameAgain(t, store, session.Key)
+		expectSameExportAfterImport(t, store, session.Key)
 	}
 }
 
-// A session goes on where it was imported: its runs have numbers of their own, and a
-// second import adds nothing.
+// An imported session can be continued: its runs get new numbers, and a second import adds nothing.
 func TestImportedConversationGoesOn(t *testing.T) {
 	t.Parallel()
 	from, to := storetest.New(t), storetest.New(t)
@@ -402,10 +402,10 @@ func TestImportedConversationGoesOn(t *testing.T) {
 	if err != nil || len(list) != 1 || !list[0].Active || list[0].Messages != 12 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	wantSameAgain(t, to, "telegram:chat:42")
+	expectSameExportAfterImport(t, to, "telegram:chat:42")
 }
 
-// Exports of earlier versions are transcripts, which have messages alone.
+// Exports of earlier versions, which have only messages, can be imported.
 func TestExportOfAnEarlierVersionIsImported(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"talk.json", "talk.jsonl"} {
@@ -420,8 +420,8 @@ func TestExportOfAnEarlierVersionIsImported(t *testing.T) {
 	}
 }
 
-// An archive that was changed or breaks off adds nothing that breaks a session, and what
-// follows a broken conversation is imported.
+// A changed or truncated archive adds no invalid messages, and conversations after a broken one are
+// imported.
 func TestBrokenArchiveIsLeftOut(t *testing.T) {
 	t.Parallel()
 	from := storetest.New(t)
@@ -468,13 +468,13 @@ func TestBrokenArchiveIsLeftOut(t *testing.T) {
 	}
 }
 
-// Memory does not grow with the conversation.
+// The memory for an import does not grow with the conversation.
 func TestArchiveOfALongConversationIsStreamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it writes a long conversation")
 	}
 	from := storetest.New(t)
-	question := strings.Repeat("- - - ", 10_000) // without words, since the index of each is a second test's work
+	question := strings.Repeat("- - - ", 10_000) // without words, since indexing them would take the test too long
 	for n := range 5 {
 		storetest.Accept(t, from, storetest.Say("telegram:chat:42", n, "again"))
 		run := storetest.Answered("telegram:chat:42", storetest.Begin(t, from, "telegram:chat:42", 1000), "yes")

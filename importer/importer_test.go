@@ -22,7 +22,7 @@ const key = conversation.Key("cli:default")
 
 var now = time.Unix(2_000_000_000, 0)
 
-// read gives the entries of a text, and the error that ends it.
+// read returns the entries of a text, and the error that ends it.
 func read(t *testing.T, format Format, text string) (entries []Entry, err error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -50,8 +50,8 @@ func readPath(t *testing.T, path string, format Format) (entries []Entry, err er
 	return entries, err
 }
 
-// told is a conversation as its reader sees it, a line a message.
-func told(c archive.Imported) string {
+// conversationText returns a conversation with a line for each message.
+func conversationText(c archive.Imported) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s to %s\n", c.Title, c.CreatedAt.UTC().Format(time.DateTime), c.UpdatedAt.UTC().Format(time.DateTime))
 	for _, m := range c.Messages {
@@ -68,8 +68,7 @@ func told(c archive.Imported) string {
 	return b.String()
 }
 
-// What the user saw last in ChatGPT is what they read here: the branch that they
-// were on, without what was hidden from them.
+// A conversation of ChatGPT is imported as its user saw it last: the chosen branch, without hidden messages.
 func TestChatGPTConversationsReadAsTheirUserSawThem(t *testing.T) {
 	entries, err := readPath(t, "testdata/conversations.json", "")
 	if err != nil || len(entries) != 2 {
@@ -93,7 +92,7 @@ func TestChatGPTConversationsReadAsTheirUserSawThem(t *testing.T) {
 		if e.Err != nil {
 			t.Fatalf("%s: %v", e.Place, e.Err)
 		}
-		if diff := cmp.Diff(want[i], told(e.Conversation)); diff != "" {
+		if diff := cmp.Diff(want[i], conversationText(e.Conversation)); diff != "" {
 			t.Errorf("%s: %s", e.Place, diff)
 		}
 		if id, err := uuid.Parse(e.Conversation.ID); err != nil || id.Version() != 7 {
@@ -102,8 +101,8 @@ func TestChatGPTConversationsReadAsTheirUserSawThem(t *testing.T) {
 	}
 }
 
-// Exports of 2025 and 2026 have voice, marks for sources and cards, quotes of pages, branches whose
-// beginning was deleted, and sometimes no current node.
+// Exports of 2025 and 2026 contain voice, marks for sources and cards, quotes of pages, branches without
+// a beginning, and sometimes no current node.
 func TestNewerChatGPTConversations(t *testing.T) {
 	t.Parallel()
 	node := func(name, parent, role, content, more string) string {
@@ -162,8 +161,8 @@ func TestNewerChatGPTConversations(t *testing.T) {
 	}
 }
 
-// ChatGPT sends a .zip, and people import it as it came.
-func TestTheArchiveIsReadAsItCame(t *testing.T) {
+// ChatGPT's export, a .zip file, is imported without unpacking.
+func TestZipArchiveIsImportedUnchanged(t *testing.T) {
 	inside, err := os.ReadFile("testdata/conversations.json")
 	if err != nil {
 		t.Fatal(err)
@@ -201,9 +200,8 @@ func chatGPT(mapping string) string {
 
 const goodNode = `"a": {"parent": null, "message": {"id": "a", "author": {"role": "user"}, "content": {"content_type": "text", "parts": ["good"]}}}`
 
-// One broken conversation must not keep the others out, and the user is told
-// which one it is and why.
-func TestBrokenConversationsAreNamedAndPassed(t *testing.T) {
+// A broken conversation is named with the reason, and the others are imported.
+func TestBrokenConversationsAreNamedAndSkipped(t *testing.T) {
 	message := func(m string) string { return chatGPT(`"a": {"parent": null, "message": ` + m + `}`) }
 	for broken, want := range map[string]string{
 		chatGPT(`"a": {"parent": "b"}, "b": {"parent": "a"}`): `the message "a" follows on itself`,
@@ -233,8 +231,8 @@ func TestBrokenConversationsAreNamedAndPassed(t *testing.T) {
 	}
 }
 
-// A download that broke off gives what it has, and says where it ends.
-func TestATruncatedFileGivesWhatItHas(t *testing.T) {
+// Conversations before the end of a truncated file are imported, and the end is reported.
+func TestTruncatedFileIsImportedUpToItsEnd(t *testing.T) {
 	whole, err := os.ReadFile("testdata/conversations.json")
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +250,7 @@ func TestATruncatedFileGivesWhatItHas(t *testing.T) {
 	}
 }
 
-func TestInvalidImportIsRefusedInWords(t *testing.T) {
+func TestInvalidImportIsExplained(t *testing.T) {
 	for text, want := range map[string]string{
 		"":             "nothing to import",
 		" \n":          "nothing to import",
@@ -273,7 +271,7 @@ func TestInvalidImportIsRefusedInWords(t *testing.T) {
 	}
 }
 
-// A conversation with a very long chain of messages is one like any other.
+// A conversation with a very long chain of messages is imported completely.
 func TestALongConversationIsReadWhole(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`[{"id": "x", "current_node": "9999", "mapping": {`)
@@ -295,8 +293,8 @@ func TestALongConversationIsReadWhole(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, the model's API never gets a call without its result,
-// or a result without its call, when the conversation is gone on with.
+// Whatever a file contains, an imported conversation has no call without its result and no result without
+// its call, which the model's API would refuse.
 func TestToolCallsAndResultsAreAlwaysPaired(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	roles := []conversation.Role{conversation.RoleUser, conversation.RoleAssistant, conversation.RoleTool, conversation.RoleTool}
@@ -344,7 +342,7 @@ func checkPaired(t *testing.T, list []conversation.Message) {
 	}
 }
 
-func TestIDsStandForOneConversationInOneSession(t *testing.T) {
+func TestIDsNameOneConversationInOneSession(t *testing.T) {
 	at := time.UnixMilli(1709654400500)
 	id := stableID(key, "x", at)
 	if stableID(key, "x", at) != id || stableID(key, "y", at) == id || stableID("cli:other", "x", at) == id {

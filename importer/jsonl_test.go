@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Lines as for fine-tuning, a conversation each, with all that the API knows.
-func TestALineIsAConversation(t *testing.T) {
+// A line may be a conversation, as for fine-tuning, with all fields of the API.
+func TestLineMayBeAConversation(t *testing.T) {
 	entries, err := read(t, "", `
 {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {"url": "data:"}}]}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "see", "arguments": "{}"}}, {"id": "c2", "type": "function", "function": {"name": "hear", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "c2", "content": "silence"}, {"role": "assistant", "content": "A cat."}], "tools": []}
 
@@ -38,14 +38,14 @@ func TestALineIsAConversation(t *testing.T) {
 		if e.Err != nil {
 			t.Fatal(e.Err)
 		}
-		if diff := cmp.Diff(want[i], told(e.Conversation)); diff != "" {
+		if diff := cmp.Diff(want[i], conversationText(e.Conversation)); diff != "" {
 			t.Error(diff)
 		}
 	}
 }
 
-// Lines with a message each make one conversation, or those that they name.
-func TestALineIsAMessage(t *testing.T) {
+// Lines with a message each are one conversation, or those that they name.
+func TestLineMayBeAMessage(t *testing.T) {
 	entries, err := read(t, "", `{"role": "user", "content": "one", "created_at": 1709654400}
 {"role": "assistant", "content": "two"}
 {"role": "user", "content": "three", "conversation": "019df0a2-0000-7000-8000-000000000001", "title": "Named", "at": "2026-03-02T19:40:00Z"}
@@ -56,12 +56,12 @@ func TestALineIsAMessage(t *testing.T) {
 	if err != nil || len(entries) != 2 || entries[1].Place != "the conversation from line 3 on" {
 		t.Fatalf("%+v, %v", entries, err)
 	}
-	if got := told(entries[0].Conversation); !strings.HasPrefix(got, "one, 2024-03-05 16:00:00") || !strings.HasSuffix(got, "16:00:00 assistant: two\n") {
+	if got := conversationText(entries[0].Conversation); !strings.HasPrefix(got, "one, 2024-03-05 16:00:00") || !strings.HasSuffix(got, "16:00:00 assistant: two\n") {
 		t.Error(got)
 	}
 	named := entries[1].Conversation
 	want := "Named, 2026-03-02 19:40:00 to 2026-03-02 19:40:00\n19:40:00 user: three\n19:40:00 assistant: four\n19:40:00 assistant: five\n"
-	if got := told(named); got != want || named.ID != "019df0a2-0000-7000-8000-000000000001" || !named.Messages[1].Stopped {
+	if got := conversationText(named); got != want || named.ID != "019df0a2-0000-7000-8000-000000000001" || !named.Messages[1].Stopped {
 		t.Errorf("%s: %s", named.ID, got)
 	}
 	if four, five := named.Messages[1].FinishReason, named.Messages[2].FinishReason; four != "" || five != steps.FinishLength {
@@ -69,8 +69,8 @@ func TestALineIsAMessage(t *testing.T) {
 	}
 }
 
-// A broken line is told with its number. Alone it is passed; in a conversation
-// of many lines it spoils that one, because half a conversation is none.
+// A broken line is named with its number. If it is one of several lines of a conversation, that
+// conversation is skipped, since no part of one is imported.
 func TestBrokenLinesAreNamed(t *testing.T) {
 	entries, err := read(t, JSONL, `{"messages": [{"role": "user", "content": "good"}]}
 {"messages": [{"role": "user", "content": "bad
@@ -112,12 +112,12 @@ func TestBrokenLinesAreNamed(t *testing.T) {
 	}
 }
 
-// TestConversationsThatAreTooLargeArePassedOver imports what stands around them:
-// one that unpacks to gigabytes is never held in memory.
-func TestConversationsThatAreTooLargeArePassedOver(t *testing.T) {
+// TestConversationsThatAreTooLargeAreSkipped imports the others. A conversation that unpacks to
+// gigabytes is never in memory.
+func TestConversationsThatAreTooLargeAreSkipped(t *testing.T) {
 	defer func(was int) { maxConversation = was }(maxConversation)
 	maxConversation = 1 << 20
-	huge := strings.Repeat(`\"]}`, maxConversation/4) // an end that is quoted is none
+	huge := strings.Repeat(`\"]}`, maxConversation/4) // a quoted end does not end the conversation
 	line := `{"messages": [{"role": "user", "content": "good"}]}` + "\n"
 	message := `{"role": "user", "conversation": "long", "content": "` + strings.Repeat("x", maxConversation/2) + `"}` + "\n"
 	node := `"n": {"message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["good"]}}}`

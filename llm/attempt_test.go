@@ -41,7 +41,7 @@ func TestEveryAttemptIsReported(t *testing.T) {
 		llmtest.Answer{Text: "Here I am.", Usage: &llm.Usage{Prompt: 10, Completion: 3}},
 	)
 	var asked, all []string
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.Model, cfg.FallbackModels, cfg.Attempted = "first", []string{"second"}, attempts(&all)
 	request := ask("hello")
 	request.Attempted = attempts(&asked)
@@ -65,13 +65,13 @@ func TestAnAttemptThatIsStoppedSaysSo(t *testing.T) {
 	var told []string
 	request := ask("a tale")
 	request.Attempted = attempts(&told)
-	_, err := llm.NewClient(hasty(server), nil).Complete(ctx, request, func(llm.Delta) { cancel(errors.New("stopped")) })
-	if err == nil || len(told) != 1 || told[0] != hasty(server).Model+" 0 stopped" {
+	_, err := llm.NewClient(fastRetries(server), nil).Complete(ctx, request, func(llm.Delta) { cancel(errors.New("stopped")) })
+	if err == nil || len(told) != 1 || told[0] != fastRetries(server).Model+" 0 stopped" {
 		t.Errorf("%q, %v", told, err)
 	}
 }
 
-func TestTheOfflineModelTellsItsAttemptToo(t *testing.T) {
+func TestOfflineModelReportsItsAttempt(t *testing.T) {
 	t.Parallel()
 	var told []string
 	request := ask("hello")

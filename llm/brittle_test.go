@@ -7,32 +7,32 @@ import (
 	"github.com/tiktoken-go/tokenizer"
 )
 
-// brittle is a tokenizer with a bug: it panics on one word.
-type brittle struct{ tokenizer.Codec }
+// panickingCodec is a tokenizer that panics on one word, as a bug would.
+type panickingCodec struct{ tokenizer.Codec }
 
-func (b brittle) Count(text string) (int, error) {
+func (b panickingCodec) Count(text string) (int, error) {
 	if strings.Contains(text, "poison") {
 		panic("a bug")
 	}
 	return b.Codec.Count(text)
 }
 
-func (b brittle) Encode(text string) ([]uint, []string, error) {
+func (b panickingCodec) Encode(text string) ([]uint, []string, error) {
 	if strings.Contains(text, "poison") {
 		panic("a bug")
 	}
 	return b.Codec.Encode(text)
 }
 
-// A message on which the tokenizer panics is counted before its run begins. It must be
-// answered like any other, or it would end the gateway at every start.
-func TestATextThatTheTokenizerFailsOverIsCountedAtItsMost(t *testing.T) {
+// A message on which the tokenizer panics is answered like any other. It is counted before its run begins,
+// so that a panic would end the gateway at every start.
+func TestTextThatBreaksTheTokenizerIsCountedByItsBytes(t *testing.T) {
 	t.Parallel()
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Counter{codec: func() tokenizer.Codec { return brittle{codec} }}
+	c := &Counter{codec: func() tokenizer.Codec { return panickingCodec{codec} }}
 	if got := c.Text("poison ivy"); got != len("poison ivy") {
 		t.Errorf("counted as %d tokens", got)
 	}

@@ -22,8 +22,8 @@ func sentBody(t *testing.T, cfg Config, req Request) map[string]any {
 	return sent
 }
 
-// Each server is told about its cache what its API documents, and no other one anything.
-func TestServersAreHelpedToFindTheirCache(t *testing.T) {
+// Each server gets the cache parameters that its API documents, and others get none.
+func TestCacheParametersAreSentToServersThatKnowThem(t *testing.T) {
 	t.Parallel()
 	list := []Message{
 		{Role: "system", Content: "Be kind."}, {Role: "user", Content: "one"}, {Role: "assistant", Content: "two"},
@@ -84,8 +84,7 @@ func toJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// What came from the server's cache is read from the fields of OpenAI's API and of
-// DeepSeek's; nonsense in them costs no answer.
+// Cached tokens are read from the fields of OpenAI and of DeepSeek. Invalid values are ignored.
 func TestCachedTokensAreRead(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]Usage{

@@ -9,9 +9,9 @@ import (
 	"parley/llm/llmtest"
 )
 
-// The server sends without end. Complete returns, so it has stopped reading; the test
-// server can end, so the request has ended.
-func TestAnswerIsCutWhereItGetsTooLong(t *testing.T) {
+// When the server sends without end, Complete returns with a cut answer, and ends the request, so that the
+// test server can end.
+func TestAnswerIsCutAtItsMaximumLength(t *testing.T) {
 	t.Parallel()
 	const most = 10_000
 	for name, tt := range map[string]struct {
@@ -27,7 +27,7 @@ func TestAnswerIsCutWhereItGetsTooLong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := llmtest.New(t)
 			server.Reply(func(llmtest.Call) llmtest.Answer { return tt.answer })
-			cfg := hasty(server)
+			cfg := fastRetries(server)
 			cfg.MaxAnswerBytes = most
 			resp, shown := mustComplete(t, llm.NewClient(cfg, nil), ask("a story"))
 			if tt.want < 0 {
@@ -57,7 +57,7 @@ func TestToolCallsWithoutEndAreCut(t *testing.T) {
 	} {
 		server := llmtest.New(t)
 		server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{ToolCalls: calls, Endless: true} })
-		cfg := hasty(server)
+		cfg := fastRetries(server)
 		cfg.MaxAnswerBytes = 5000
 		resp, _ := mustComplete(t, llm.NewClient(cfg, nil), ask("write"))
 		size := 0
@@ -70,8 +70,8 @@ func TestToolCallsWithoutEndAreCut(t *testing.T) {
 	}
 }
 
-// The bytes beside the text of an answer are limited, too. An answer with text is cut
-// there; one without is not requested again.
+// The bytes around an answer's text are limited, too. An answer with text is cut there; one without text is
+// not requested again.
 func TestAnswerThatIsTooLongOnTheWire(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -81,7 +81,7 @@ func TestAnswerThatIsTooLongOnTheWire(t *testing.T) {
 	server.Script(
 		llmtest.Answer{Text: "x", Reasoning: strings.Repeat("hm ", 100_000), Endless: true},
 		llmtest.Answer{Reasoning: strings.Repeat("hm ", 100_000), Endless: true})
-	client := llm.NewClient(hasty(server), nil)
+	client := llm.NewClient(fastRetries(server), nil)
 	if resp, _ := mustComplete(t, client, ask("a story")); resp.FinishReason != llm.FinishLength || strings.Trim(resp.Text, "x") != "" {
 		t.Errorf("%d bytes, finish reason %q", len(resp.Text), resp.FinishReason)
 	}

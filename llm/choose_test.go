@@ -32,8 +32,8 @@ func mustChoose(t *testing.T, cfg llm.Config, key string, probes ...string) (llm
 	return model, choice
 }
 
-// nobody is an address where nobody listens.
-func nobody(t *testing.T) string {
+// closedAddress returns an address at which no server listens.
+func closedAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestChoiceOrder(t *testing.T) {
 		probes []string
 		want   string
 	}{
-		"nothing anywhere": {llm.Config{}, "", []string{nobody(t)}, "Model: offline, a built-in stand-in (nothing else found)."},
+		"nothing anywhere": {llm.Config{}, "", []string{closedAddress(t)}, "Model: offline, a built-in stand-in (nothing else found)."},
 		"offline by name":  {llm.Config{Model: "offline", BaseURL: local.URL()}, "k", []string{local.URL()}, "Model: offline, a built-in stand-in ([llm])."},
 		"config before all": {llm.Config{BaseURL: "https://openrouter.ai/api/v1", Model: "x/y", APIKey: "a"}, "k", []string{local.URL()},
 			"Model: x/y at openrouter.ai ([llm])"},
@@ -62,11 +62,11 @@ func TestChoiceOrder(t *testing.T) {
 		"only a key":           {llm.Config{APIKey: "a"}, "", nil, "Model: gpt-5-mini at api.openai.com ([llm])"},
 		"OpenAI without model": {llm.Config{BaseURL: "https://api.openai.com/v1/", APIKey: "a"}, "", nil, "Model: gpt-5-mini at api.openai.com ([llm])"},
 		"server without model": {llm.Config{BaseURL: local.URL()}, "", nil, "Model: llama3.2:latest at " + host + " ([llm])"},
-		"model without server": {llm.Config{Model: "qwen3"}, "", []string{nobody(t), local.URL()}, "Model: qwen3 at " + host + " ([llm])"},
+		"model without server": {llm.Config{Model: "qwen3"}, "", []string{closedAddress(t), local.URL()}, "Model: qwen3 at " + host + " ([llm])"},
 		"model by short name":  {llm.Config{Model: "llama3.2"}, "", []string{local.URL()}, "Model: llama3.2:latest at " + host + " ([llm])"},
 		"environment":          {llm.Config{}, "k", []string{local.URL()}, "Model: gpt-5-mini at api.openai.com (OPENAI_API_KEY)"},
 		"key in config":        {llm.Config{APIKey: "k"}, "other", []string{local.URL()}, "Model: gpt-5-mini at api.openai.com ([llm])"},
-		"local server":         {llm.Config{}, "", []string{nobody(t), local.URL()}, "Model: llama3.2:latest at " + host + " (found on its usual port)"},
+		"local server":         {llm.Config{}, "", []string{closedAddress(t), local.URL()}, "Model: llama3.2:latest at " + host + " (found on its usual port)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, choice := mustChoose(t, test.cfg, test.key, test.probes...)
@@ -114,12 +114,12 @@ func TestChoiceErrorsSayWhatToDo(t *testing.T) {
 		want string
 	}{
 		"model without a key":      {llm.Config{Model: "gpt-5"}, "OPENAI_API_KEY"},
-		"nobody there":             {llm.Config{BaseURL: nobody(t)}, "connection refused"},
+		"nobody there":             {llm.Config{BaseURL: closedAddress(t)}, "connection refused"},
 		"no model there":           {llm.Config{BaseURL: empty.URL()}, "lists none that can chat"},
 		"wrong key":                {llm.Config{BaseURL: locked.URL(), APIKey: "sk-secret-key"}, "status 401"},
 		"no address":               {llm.Config{BaseURL: "localhost:11434/v1", Model: "x"}, "base_url"},
 		"address with a password":  {llm.Config{BaseURL: "http://me:sk-secret-key@[::1/v1"}, "base_url"},
-		"password, and nobody":     {llm.Config{BaseURL: strings.Replace(nobody(t), "//", "//me:sk-secret-key@", 1)}, "connection refused"},
+		"password, and nobody":     {llm.Config{BaseURL: strings.Replace(closedAddress(t), "//", "//me:sk-secret-key@", 1)}, "connection refused"},
 		"address without a server": {llm.Config{BaseURL: "http:///v1", Model: "x"}, "base_url"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,9 +134,8 @@ func TestChoiceErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// A port may be taken by anything: it must neither be taken for a model nor
-// hold up the start.
-func TestProbesPassByWhatIsNoModel(t *testing.T) {
+// Another program at a usual port is not taken for a model, and does not delay the start.
+func TestProbesSkipServersWithoutModels(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("<html>Jenkins</html>"))

@@ -14,12 +14,12 @@ import (
 	"parley/llm/llmtest"
 )
 
-// BenchmarkComplete is a whole call with a short answer, server included, as
-// two hundred chats make them at once.
+// BenchmarkComplete measures a call with a short answer, including the server, in two hundred chats at
+// once.
 func BenchmarkComplete(b *testing.B) {
 	server := llmtest.New(b)
 	server.Quiet()
-	client := llm.NewClient(hasty(server), nil)
+	client := llm.NewClient(fastRetries(server), nil)
 	req := ask("Hello, how are you?")
 	b.SetParallelism(100)
 	b.ReportAllocs()
@@ -32,11 +32,10 @@ func BenchmarkComplete(b *testing.B) {
 	})
 }
 
-// BenchmarkHistory is what a call costs the client by the length of the
-// history, which the server does not read. The call of go-openai alone, with
-// one message, is there to compare with.
+// BenchmarkHistory measures a call by the length of the history, which the server does not read. A call of
+// go-openai alone, with one message, is there for comparison.
 func BenchmarkHistory(b *testing.B) {
-	url := deafServer(b)
+	url := constantServer(b)
 	for _, n := range []int{1, 20, 300} {
 		b.Run(fmt.Sprintf("messages=%d", n), func(b *testing.B) {
 			client := llm.NewClient(llm.Config{BaseURL: url, Model: "test-model"}, nil)
@@ -62,8 +61,8 @@ func BenchmarkHistory(b *testing.B) {
 	})
 }
 
-// deafServer answers every call with the same short stream.
-func deafServer(b *testing.B) (url string) {
+// constantServer starts a server that answers every call with the same short stream.
+func constantServer(b *testing.B) (url string) {
 	b.Helper()
 	const tail = `"finish_reason":null}]}`
 	const head = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"test-model",`
@@ -84,8 +83,7 @@ func deafServer(b *testing.B) (url string) {
 	return server.URL
 }
 
-// history is a conversation of n messages, with a call of a tool in every
-// ten of them.
+// history returns n messages of a conversation, with a tool call in every ten of them.
 func history(n int) []llm.Message {
 	words := strings.Repeat("What is said \"here\" is\nof a usual length. ", 4)
 	var messages []llm.Message

@@ -20,8 +20,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// hasty is a configuration that retries without waiting.
-func hasty(server *llmtest.Server) llm.Config {
+// fastRetries returns a configuration without waits between attempts.
+func fastRetries(server *llmtest.Server) llm.Config {
 	return llm.Config{BaseURL: server.URL(), Model: "test-model", RetryBase: time.Microsecond}
 }
 
@@ -32,7 +32,7 @@ func ask(text string) llm.Request {
 	}}
 }
 
-// mustComplete returns the answer, and the text as the deltas show it.
+// mustComplete returns the answer, and the text of the deltas.
 func mustComplete(t *testing.T, c *llm.Client, req llm.Request) (llm.Response, string) {
 	t.Helper()
 	var shown strings.Builder
@@ -48,7 +48,7 @@ func mustComplete(t *testing.T, c *llm.Client, req llm.Request) (llm.Response, s
 	return resp, shown.String()
 }
 
-// mustFail returns the error of a call that has to fail with the kind.
+// mustFail returns the error of a call that must fail with a kind.
 func mustFail(t *testing.T, c *llm.Client, kind llm.Kind) *llm.Error {
 	t.Helper()
 	_, err := c.Complete(t.Context(), ask("hello"), nil)
@@ -68,7 +68,7 @@ func mustFail(t *testing.T, c *llm.Client, kind llm.Kind) *llm.Error {
 func TestAnswerStreams(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
-	resp, shown := mustComplete(t, llm.NewClient(hasty(server), nil), ask("Grüße, 世界! And a text long enough for several pieces."))
+	resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("Grüße, 世界! And a text long enough for several pieces."))
 	want := "echo: Grüße, 世界! And a text long enough for several pieces."
 	if resp.Text != want || shown != want {
 		t.Errorf("text %q, shown %q, want %q", resp.Text, shown, want)
@@ -86,7 +86,7 @@ func TestToolCallsAndResults(t *testing.T) {
 		{ID: "call_b", Name: "current_time", Arguments: `{}`},
 	}
 	server.Script(llmtest.Answer{ToolCalls: calls}, llmtest.Answer{Text: "noon"})
-	client := llm.NewClient(hasty(server), nil)
+	client := llm.NewClient(fastRetries(server), nil)
 	req := ask("what time is it?")
 	req.Tools = []llm.Tool{{Name: "current_time", Description: "Tells the time."}}
 
@@ -104,12 +104,11 @@ func TestToolCallsAndResults(t *testing.T) {
 	}
 }
 
-// What people, tools and models have written is sent in a form that the API
-// takes, whatever it was.
+// Any text of people, tools and models is sent in a form that the API accepts.
 func TestHostileMessagesAreNotRefused(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
-	client := llm.NewClient(hasty(server), nil)
+	client := llm.NewClient(fastRetries(server), nil)
 	for _, text := range []string{"", " \n", "\x00", "a\xff\xfeb", "\x1b[31mred", strings.Repeat("x", 1<<20)} {
 		req := llm.Request{
 			Messages: []llm.Message{
@@ -129,12 +128,12 @@ func TestHostileMessagesAreNotRefused(t *testing.T) {
 	}
 }
 
-// A server whose chat template parses the arguments would refuse the whole
-// conversation because of one call that a model once got wrong.
+// Invalid arguments of a past call are sent as an object, since servers that parse them would refuse the
+// whole conversation.
 func TestBrokenArgumentsAreSentAsAnObject(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
-	client := llm.NewClient(hasty(server), nil)
+	client := llm.NewClient(fastRetries(server), nil)
 	req := ask("go on")
 	req.Messages = append(req.Messages,
 		llm.Message{Role: "assistant", ToolCalls: []llm.ToolCall{{ID: "a", Name: "f", Arguments: `{"zone": "Eur`}}},
@@ -180,7 +179,7 @@ func TestTemporaryFailuresAreRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := llmtest.New(t)
 			server.Script(bad, bad, good)
-			resp, shown := mustComplete(t, llm.NewClient(hasty(server), nil), ask("hello"))
+			resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("hello"))
 			if resp.Text != good.Text || shown != good.Text {
 				t.Errorf("text %q, shown %q, want %q", resp.Text, shown, good.Text)
 			}
@@ -195,7 +194,7 @@ func TestFailureAfterAllTries(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: 503} })
-	told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindUnavailable)
+	told := mustFail(t, llm.NewClient(fastRetries(server), nil), llm.KindUnavailable)
 	if told.Status != 503 || server.Served() != 4 {
 		t.Errorf("status %d after %d calls, want 503 after 4", told.Status, server.Served())
 	}
@@ -236,7 +235,7 @@ func TestPermanentFailuresAreNotRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := llmtest.New(t)
 			server.Reply(func(llmtest.Call) llmtest.Answer { return test.answer })
-			told := mustFail(t, llm.NewClient(hasty(server), nil), test.kind)
+			told := mustFail(t, llm.NewClient(fastRetries(server), nil), test.kind)
 			if n := server.Served(); n != 1 {
 				t.Errorf("%d calls, want 1", n)
 			}
@@ -254,7 +253,7 @@ func TestRateLimitOnTokensIsTemporary(t *testing.T) {
 	server.Script(
 		llmtest.Answer{Status: 429, Body: `{"error":{"message":"Request too large: reduce the length of the messages. Limit 30000 tokens per min."}}`},
 		llmtest.Answer{Text: "fine"})
-	mustComplete(t, llm.NewClient(hasty(server), nil), ask("hello"))
+	mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("hello"))
 }
 
 // When the server asks for a long wait, the call fails and its error names the time.
@@ -269,7 +268,7 @@ func TestLongRetryAfterFailsAndNamesTheTime(t *testing.T) {
 			server.Reply(func(llmtest.Call) llmtest.Answer {
 				return llmtest.Answer{Status: 429, Header: http.Header{"Retry-After": {header}}}
 			})
-			told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindBusy)
+			told := mustFail(t, llm.NewClient(fastRetries(server), nil), llm.KindBusy)
 			if server.Served() != 1 || told.RetryAfter < time.Minute || !strings.Contains(told.User, "3 minutes") {
 				t.Errorf("%d calls, retry after %s, user told %q; want 1 call and 3 minutes", server.Served(), told.RetryAfter, told.User)
 			}
@@ -277,7 +276,7 @@ func TestLongRetryAfterFailsAndNamesTheTime(t *testing.T) {
 	}
 }
 
-// A short wait is kept: the second call does not come before it is over.
+// The second call does not come before a short Retry-After is over.
 func TestShortRetryAfterIsHonoured(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
@@ -287,7 +286,7 @@ func TestShortRetryAfterIsHonoured(t *testing.T) {
 		}
 		return llmtest.Answer{Status: 429, Header: http.Header{"Retry-After": {"20"}}}
 	})
-	client := llm.NewClient(hasty(server), nil)
+	client := llm.NewClient(fastRetries(server), nil)
 	mustFail(t, client, llm.KindBusy) // 3600 s: given up at once
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -296,7 +295,7 @@ func TestShortRetryAfterIsHonoured(t *testing.T) {
 			cancel() // it waits as it was asked
 		}
 	}), nil))
-	client = llm.NewClient(hasty(server), log)
+	client = llm.NewClient(fastRetries(server), log)
 	if _, err := client.Complete(ctx, ask("hello"), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want the end of the wait", err)
 	}
@@ -327,9 +326,9 @@ func TestFallbackModels(t *testing.T) {
 				}
 				return llmtest.Answer{Status: test.status}
 			})
-			cfg := hasty(server)
+			cfg := fastRetries(server)
 			cfg.Model, cfg.FallbackModels, cfg.MaxTries = "a", []string{"b", "c"}, 2
-			_, _ = llm.NewClient(cfg, nil).Complete(t.Context(), ask("hello"), nil) // the calls tell
+			_, _ = llm.NewClient(cfg, nil).Complete(t.Context(), ask("hello"), nil) // the server's calls are checked below
 			var asked []string
 			for _, c := range server.Calls() {
 				asked = append(asked, c.Model)
@@ -344,7 +343,7 @@ func TestFallbackModels(t *testing.T) {
 func TestServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	server.Close()
 	mustFail(t, llm.NewClient(cfg, nil), llm.KindUnreachable)
 }
@@ -354,7 +353,7 @@ func TestTimeout(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.Script(llmtest.Answer{Delay: time.Hour}, llmtest.Answer{Text: "late"})
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.Timeout = 2 * time.Second
 	resp, _ := mustComplete(t, llm.NewClient(cfg, nil), ask("hello"))
 	if resp.Text != "late" {
@@ -374,7 +373,7 @@ func TestSilentStream(t *testing.T) {
 	server.Script(
 		llmtest.Answer{Text: "I was just about to", NoFinish: true, Silence: true},
 		llmtest.Answer{Text: "Here I am again."})
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.IdleTimeout = time.Second
 	resp, shown := mustComplete(t, llm.NewClient(cfg, nil), ask("hello"))
 	if resp.Text != "Here I am again." || shown != resp.Text {
@@ -387,7 +386,7 @@ func TestSilenceAfterTheFinishReason(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "All said.", Silence: true} })
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.IdleTimeout = 2 * time.Second
 	resp, _ := mustComplete(t, llm.NewClient(cfg, nil), ask("hello"))
 	if resp.Text != "All said." || server.Served() != 1 {
@@ -395,14 +394,14 @@ func TestSilenceAfterTheFinishReason(t *testing.T) {
 	}
 }
 
-// A stream that keeps coming is not cut, however its pieces are spaced.
+// A stream is not cut while its pieces keep coming, however slowly.
 func TestSlowStreamIsNotCut(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Text: strings.Repeat("word ", 20), Pieces: 20, ChunkDelay: 200 * time.Millisecond}
 	})
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.IdleTimeout = 3 * time.Second
 	mustComplete(t, llm.NewClient(cfg, nil), ask("hello"))
 	if server.Served() != 1 {
@@ -418,7 +417,7 @@ func TestStopKeepsTheTextSoFar(t *testing.T) {
 	})
 	stopped := errors.New("stopped by /stop")
 	ctx, stop := context.WithCancelCause(t.Context())
-	resp, err := llm.NewClient(hasty(server), nil).Complete(ctx, ask("a story"), func(d llm.Delta) { stop(stopped) })
+	resp, err := llm.NewClient(fastRetries(server), nil).Complete(ctx, ask("a story"), func(d llm.Delta) { stop(stopped) })
 	if !errors.Is(err, stopped) {
 		t.Errorf("error %v, want the cause of the stop", err)
 	}
@@ -435,10 +434,10 @@ func TestStopWhileWaiting(t *testing.T) {
 		stop()
 		return llmtest.Answer{Delay: time.Hour}
 	})
-	if _, err := llm.NewClient(hasty(server), nil).Complete(ctx, ask("hello"), nil); !errors.Is(err, context.Canceled) {
+	if _, err := llm.NewClient(fastRetries(server), nil).Complete(ctx, ask("hello"), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
-	if _, err := llm.NewClient(hasty(server), nil).Complete(ctx, ask("hello"), nil); !errors.Is(err, context.Canceled) {
+	if _, err := llm.NewClient(fastRetries(server), nil).Complete(ctx, ask("hello"), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v of a call that was stopped before it began, want context.Canceled", err)
 	}
 }
@@ -447,7 +446,7 @@ func TestServerWithoutStreamOptions(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.NoStreamOptions()
-	client := llm.NewClient(hasty(server), nil)
+	client := llm.NewClient(fastRetries(server), nil)
 	for range 3 {
 		resp, _ := mustComplete(t, client, ask("hello"))
 		if resp.Text != "echo: hello" || resp.Usage != (llm.Usage{}) {
@@ -463,7 +462,7 @@ func TestSettingsAreSent(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	zero := 0.0
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.Temperature, cfg.MaxOutputTokens = &zero, 77
 	mustComplete(t, llm.NewClient(cfg, nil), ask("hello"))
 	cfg.Model = "gpt-5-mini" // takes no temperature
@@ -488,7 +487,7 @@ func TestKeyStaysSecret(t *testing.T) {
 	server.RequireKey("another")
 	var logged bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.APIKey, cfg.FallbackModels = key, []string{"b"}
 	cfg.BaseURL = strings.Replace(cfg.BaseURL, "http://", "http://me:"+password+"@", 1)
 	var said []string
@@ -531,12 +530,12 @@ func TestKeyStaysSecret(t *testing.T) {
 	}
 }
 
-// Connections are reused: two hundred chats must not shake hands for every call.
+// Connections are reused, so that calls of many chats need no new handshakes.
 func TestConnectionsAreReused(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	proxy, opened := countingProxy(t, server)
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.BaseURL = proxy
 	client := llm.NewClient(cfg, nil)
 	for range 20 {
@@ -590,7 +589,7 @@ func TestManyAtOnce(t *testing.T) {
 		}
 		return llmtest.Echo(c)
 	})
-	client := llm.NewClient(hasty(server), nil)
+	client := llm.NewClient(fastRetries(server), nil)
 	errs := make(chan error)
 	const chats = 100
 	for i := range chats {

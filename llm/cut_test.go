@@ -23,7 +23,7 @@ func TestCutAnswersSaySo(t *testing.T) {
 			if said == "" && notStream {
 				continue // the fake always gives one there
 			}
-			resp, _ := mustComplete(t, llm.NewClient(hasty(server), nil), ask("a story"))
+			resp, _ := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("a story"))
 			cut := want == llm.FinishLength || want == llm.FinishContentFilter
 			if resp.FinishReason != want || resp.IsCut() != cut || resp.Text != "Once upon a" {
 				t.Errorf("%q, not a stream %t: %+v", said, notStream, resp)
@@ -32,7 +32,7 @@ func TestCutAnswersSaySo(t *testing.T) {
 	}
 }
 
-// Some servers give a reason twice, and the usage behind it, or between.
+// Some servers send the finish reason twice, and the usage after or between them.
 func TestReasonForACutIsNotLost(t *testing.T) {
 	t.Parallel()
 	begun := delta(`{"content":"Once upon a"}`)
@@ -50,15 +50,15 @@ func TestReasonForACutIsNotLost(t *testing.T) {
 	} {
 		server := llmtest.New(t)
 		server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Body: events(chunks...)} })
-		resp, _ := mustComplete(t, llm.NewClient(hasty(server), nil), ask("a story"))
+		resp, _ := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("a story"))
 		if resp.FinishReason != llm.FinishLength || resp.Usage != (llm.Usage{Prompt: 5, Completion: 3}) || resp.Text != "Once upon a" {
 			t.Errorf("%s: %+v", name, resp)
 		}
 	}
 }
 
-// A model that uses up its tokens on reasoning is not retried as if it had sent an
-// empty answer: it would get no further.
+// A model that uses up its tokens on reasoning is not called again, as after an empty answer, since it
+// would get no further.
 func TestAnswerUsedUpBeforeItsFirstWord(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", " \n\n "} {
@@ -67,7 +67,7 @@ func TestAnswerUsedUpBeforeItsFirstWord(t *testing.T) {
 			return llmtest.Answer{Text: text, Reasoning: "Let me think.", FinishReason: "length", Usage: &llm.Usage{Prompt: 9, Completion: 100}}
 		})
 		var attempts []llm.Attempt
-		client := llm.NewClient(hasty(server), nil)
+		client := llm.NewClient(fastRetries(server), nil)
 		req := ask("hello")
 		req.Attempted = func(a llm.Attempt) { attempts = append(attempts, a) }
 		_, err := client.Complete(t.Context(), req, nil)
@@ -91,7 +91,7 @@ func TestAnswerBrokenByTheServerIsMadeAgain(t *testing.T) {
 	server.Script(
 		llmtest.Answer{Text: "Once upon a", FinishReason: "insufficient_system_resource"},
 		llmtest.Answer{Text: "Once upon a time."})
-	if resp, shown := mustComplete(t, llm.NewClient(hasty(server), nil), ask("a story")); resp.Text != "Once upon a time." || shown != resp.Text {
+	if resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("a story")); resp.Text != "Once upon a time." || shown != resp.Text {
 		t.Errorf("text %q, shown %q", resp.Text, shown)
 	}
 }
@@ -104,14 +104,14 @@ func TestFilteredCallsAreDropped(t *testing.T) {
 	server.Script(
 		llmtest.Answer{Text: "I will", ToolCalls: calls, FinishReason: "content_filter"},
 		llmtest.Answer{ToolCalls: calls, FinishReason: "content_filter"})
-	client := llm.NewClient(hasty(server), nil)
+	client := llm.NewClient(fastRetries(server), nil)
 	if resp, _ := mustComplete(t, client, ask("hello")); len(resp.ToolCalls) != 0 || !resp.IsCut() {
 		t.Errorf("%+v", resp)
 	}
 	mustFail(t, client, llm.KindWithheld)
 }
 
-// The number that a server names as the most that its model takes, among others.
+// The context size is read from the refusal of a server, which may contain other numbers.
 func TestContextSizeIsReadFromTheRefusal(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]int{
@@ -131,7 +131,7 @@ func TestContextSizeIsReadFromTheRefusal(t *testing.T) {
 	} {
 		server := llmtest.New(t)
 		server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: 413, Body: said} })
-		if told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindTooLong); told.Limit != want {
+		if told := mustFail(t, llm.NewClient(fastRetries(server), nil), llm.KindTooLong); told.Limit != want {
 			t.Errorf("%s: limit %d, want %d", said, told.Limit, want)
 		}
 	}

@@ -22,7 +22,7 @@ func readEvents(t *testing.T, body io.Reader) string {
 	return string(lines)
 }
 
-// A body may arrive in any pieces; CR and LF of one line end may come apart, too.
+// A body may arrive in any pieces, also with CR and LF of one line end in different ones.
 func FuzzStreamReadsTheSameInAnyPieces(f *testing.F) {
 	for _, body := range []string{
 		"data: {\"a\":1}\n\ndata: [DONE]\n\n",

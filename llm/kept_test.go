@@ -9,8 +9,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// An answer whose stream breaks at every attempt is kept as far as it came, the longest
-// one, and says that it is not whole.
+// If the stream breaks at every attempt, the longest partial answer is kept, and marked as incomplete.
 func TestCutStreamKeepsWhatCame(t *testing.T) {
 	t.Parallel()
 	long := llmtest.Answer{Text: "Once upon a time there was a fox", Pieces: 8, CutAfter: 7}
@@ -23,7 +22,7 @@ func TestCutStreamKeepsWhatCame(t *testing.T) {
 			t.Parallel()
 			server := llmtest.New(t)
 			server.Script(answers...)
-			resp, shown := mustComplete(t, llm.NewClient(hasty(server), nil), ask("a story"))
+			resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("a story"))
 			if resp.FinishReason != llm.FinishCutOff || !resp.IsCut() || !strings.HasPrefix(resp.Text, "Once upon a time there") || strings.TrimSpace(shown) != resp.Text {
 				t.Errorf("%+v, shown %q", resp, shown)
 			}
@@ -34,7 +33,7 @@ func TestCutStreamKeepsWhatCame(t *testing.T) {
 	}
 }
 
-// Another model may give the whole answer, which is better than a part.
+// A fallback's complete answer replaces a partial one.
 func TestFallbackAnswersWhereAStreamIsCut(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
@@ -44,14 +43,14 @@ func TestFallbackAnswersWhereAStreamIsCut(t *testing.T) {
 		}
 		return llmtest.Answer{Text: "Once upon a time", Pieces: 4, CutAfter: 3}
 	})
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.FallbackModels = []string{"b"}
 	if resp, shown := mustComplete(t, llm.NewClient(cfg, nil), ask("a story")); resp.Text != "All of it." || shown != resp.Text || resp.IsCut() {
 		t.Errorf("%+v, shown %q", resp, shown)
 	}
 }
 
-// Whoever waits for the next attempt learns why, and how long.
+// The reason and the length of a wait before the next attempt are reported.
 func TestWaitingIsReported(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
@@ -59,13 +58,13 @@ func TestWaitingIsReported(t *testing.T) {
 	var waits []llm.Waiting
 	req := ask("hello")
 	req.Waiting = func(w llm.Waiting) { waits = append(waits, w) }
-	mustComplete(t, llm.NewClient(hasty(server), nil), req)
+	mustComplete(t, llm.NewClient(fastRetries(server), nil), req)
 	if len(waits) != 1 || waits[0] != (llm.Waiting{Kind: llm.KindBusy, For: time.Second}) || waits[0].Words() != "⏳ The model is busy. Trying again in a second." {
 		t.Errorf("%+v", waits)
 	}
 }
 
-// The operator reads which models the server has instead.
+// The error for an unknown model names the server's models for the operator.
 func TestUnknownModelNamesThoseThatExist(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
@@ -73,13 +72,13 @@ func TestUnknownModelNamesThoseThatExist(t *testing.T) {
 	server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Status: 404, Body: `{"error":{"message":"The model does not exist","code":"model_not_found"}}`}
 	})
-	told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindUnknownModel)
+	told := mustFail(t, llm.NewClient(fastRetries(server), nil), llm.KindUnknownModel)
 	if !strings.Contains(told.Error(), `does not have the model "test-model"`) || !strings.Contains(told.Error(), "which are llama-9, qwen-8[31m") || strings.Contains(told.User, "llama") {
 		t.Errorf("the operator is told %q, the user %q", told.Error(), told.User)
 	}
 }
 
-// A look at the server at the start finds what would fail every call, and nothing else.
+// Check reports only problems that would make every call fail.
 func TestCheckFindsWhatFailsEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -99,7 +98,7 @@ func TestCheckFindsWhatFailsEveryCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := llmtest.New(t)
-			cfg := hasty(server)
+			cfg := fastRetries(server)
 			test.prepare(server, &cfg)
 			err := llm.NewClient(cfg, nil).Check(t.Context())
 			if llm.KindOf(err) != test.kind || test.kind != "" && !strings.Contains(err.Error(), test.says) {

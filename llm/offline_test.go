@@ -77,7 +77,7 @@ func TestOfflineTellsTheTime(t *testing.T) {
 	}
 }
 
-func TestOfflineTakesAnything(t *testing.T) {
+func TestOfflineAcceptsAnyRequest(t *testing.T) {
 	t.Parallel()
 	offlineText := func(req llm.Request) string {
 		resp, err := llm.NewOffline().Complete(t.Context(), req, nil)

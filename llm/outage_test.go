@@ -13,7 +13,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// chooseAll returns the models of a gateway whose [llm] is the server, with further ones.
+// chooseAll returns the models of a gateway with this [llm] section and further models.
 func chooseAll(t *testing.T, cfg llm.Config, named map[string]llm.ModelConfig) *llm.Models {
 	t.Helper()
 	models, err := llm.ChooseAll(t.Context(), cfg, named, func(string) string { return "" }, nil, slog.New(slog.DiscardHandler))
@@ -47,14 +47,14 @@ func stateOf(t *testing.T, models *llm.Models, name string) llm.State {
 	return ""
 }
 
-// down answers every call as a server that is in trouble.
-func down(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: http.StatusBadGateway} }
+// badGateway answers every call with status 502.
+func badGateway(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: http.StatusBadGateway} }
 
-func TestAModelOfAnotherServerAnswersInPlaceOfADeadOne(t *testing.T) {
+func TestModelOfAnotherServerAnswersDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	first, second := llmtest.New(t), llmtest.New(t)
-	first.Reply(down)
-	cfg := hasty(first)
+	first.Reply(badGateway)
+	cfg := fastRetries(first)
 	cfg.FallbackModels, cfg.OutageAfter, cfg.OutagePause = []string{"other"}, time.Nanosecond, time.Hour
 	cfg.APIKey = "key-of-the-first"
 	models := chooseAll(t, cfg, map[string]llm.ModelConfig{"other": {BaseURL: second.URL(), Model: "second-model"}})
@@ -91,11 +91,11 @@ func TestAModelOfAnotherServerAnswersInPlaceOfADeadOne(t *testing.T) {
 	}
 }
 
-func TestOneCallTriesWhetherADeadModelAnswersAgain(t *testing.T) {
+func TestOneCallProbesAFailedModel(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
-	server.Reply(down)
-	cfg := hasty(server)
+	server.Reply(badGateway)
+	cfg := fastRetries(server)
 	cfg.OutageAfter, cfg.OutagePause = time.Nanosecond, 20*time.Millisecond
 	models := chooseAll(t, cfg, nil)
 	model := models.List()[0].Model
@@ -123,11 +123,11 @@ func TestOneCallTriesWhetherADeadModelAnswersAgain(t *testing.T) {
 	}
 }
 
-func TestABusyModelIsNoOutage(t *testing.T) {
+func TestBusyModelDoesNotCountAsAnOutage(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: http.StatusTooManyRequests} })
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.OutageAfter, cfg.OutagePause = time.Nanosecond, time.Hour
 	models := chooseAll(t, cfg, nil)
 	for range 3 {
@@ -140,7 +140,7 @@ func TestABusyModelIsNoOutage(t *testing.T) {
 	}
 }
 
-func TestABusyModelThatAsksForALongWaitLeavesTheAnswerToItsFallback(t *testing.T) {
+func TestFallbackAnswersWhenTheModelAsksForALongWait(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -149,7 +149,7 @@ func TestABusyModelThatAsksForALongWaitLeavesTheAnswerToItsFallback(t *testing.T
 		}
 		return llmtest.Echo(c)
 	})
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.FallbackModels = []string{"spare"}
 	resp, err := llm.NewClient(cfg, nil).Complete(t.Context(), ask("hello"), nil)
 	if err != nil || resp.Model != "spare" || resp.Fallback.Kind != llm.KindBusy || server.Served() != 2 {
@@ -157,14 +157,14 @@ func TestABusyModelThatAsksForALongWaitLeavesTheAnswerToItsFallback(t *testing.T
 	}
 }
 
-// When the credit is used up or the key is revoked, people get their answer from a model of another
-// account. Further models of the same account are not asked, since they would refuse, too.
+// When the credit is used up or the key is revoked, a model of another account answers. Further models of
+// the same account are not called, since they would refuse, too.
 func TestAModelOfAnotherAccountAnswersWhereTheFirstOneIsRefused(t *testing.T) {
 	t.Parallel()
 	for status, kind := range map[int]llm.Kind{http.StatusUnauthorized: llm.KindUnauthorized, http.StatusPaymentRequired: llm.KindNoCredit} {
 		first, second := llmtest.New(t), llmtest.New(t)
 		first.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: status} })
-		cfg := hasty(first)
+		cfg := fastRetries(first)
 		cfg.FallbackModels, cfg.APIKey = []string{"spare", "home"}, "revoked"
 		models := chooseAll(t, cfg, map[string]llm.ModelConfig{"home": {BaseURL: second.URL()}})
 		var told []string
@@ -180,19 +180,19 @@ func TestAModelOfAnotherAccountAnswersWhereTheFirstOneIsRefused(t *testing.T) {
 		if !slices.Equal(told, []string{"⏳ The model can't be used now. Trying home."}) {
 			t.Errorf("%d: people are told %q", status, told)
 		}
-		second.Reply(down)
+		second.Reply(badGateway)
 		if _, err := models.List()[0].Model.Complete(t.Context(), ask("again"), nil); llm.KindOf(err) != kind {
 			t.Errorf("%d, and no fallback: %v", status, err)
 		}
 	}
 }
 
-func TestAFallbackWithASmallerWindowIsSentLess(t *testing.T) {
+func TestFallbackWithASmallerContextIsSentLess(t *testing.T) {
 	t.Parallel()
 	first, second := llmtest.New(t), llmtest.New(t)
-	first.Reply(down)
+	first.Reply(badGateway)
 	small := 1000
-	cfg := hasty(first)
+	cfg := fastRetries(first)
 	cfg.FallbackModels = []string{"small"}
 	models := chooseAll(t, cfg, map[string]llm.ModelConfig{"small": {BaseURL: second.URL(), ContextWindow: &small}})
 	request := ask("a long story")
@@ -213,11 +213,11 @@ func TestAFallbackWithASmallerWindowIsSentLess(t *testing.T) {
 	}
 }
 
-func TestNamedModelsTakeTheRestFromTheDefaultOne(t *testing.T) {
+func TestNamedModelsInheritSettingsOfTheDefaultModel(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.RequireKey("shared")
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.APIKey = "shared"
 	warm := 1.5
 	price := 2.0
@@ -239,7 +239,7 @@ func TestErrorsOfANamedModelNameItsSection(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.RequireKey("another")
-	models := chooseAll(t, hasty(server), map[string]llm.ModelConfig{"large": {BaseURL: server.URL(), APIKey: "wrong"}})
+	models := chooseAll(t, fastRetries(server), map[string]llm.ModelConfig{"large": {BaseURL: server.URL(), APIKey: "wrong"}})
 	_, err := find(t, models, "large").Model.Complete(t.Context(), ask("hello"), nil)
 	if err == nil || !strings.Contains(err.Error(), "api_key in [models.large]") {
 		t.Error(err)
@@ -250,9 +250,9 @@ func TestErrorsOfANamedModelNameItsSection(t *testing.T) {
 func TestAnOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	first, second := llmtest.New(t), llmtest.New(t)
-	first.Reply(down)
+	first.Reply(badGateway)
 	var written bytes.Buffer
-	cfg := hasty(first)
+	cfg := fastRetries(first)
 	cfg.FallbackModels, cfg.OutageAfter, cfg.OutagePause = []string{"other"}, time.Nanosecond, time.Millisecond
 	models, err := llm.ChooseAll(t.Context(), cfg, map[string]llm.ModelConfig{"other": {BaseURL: second.URL(), Model: "second-model"}},
 		func(string) string { return "" }, nil, slog.New(slog.NewTextHandler(&written, nil)))

@@ -6,7 +6,7 @@ import (
 	"parley/llm"
 )
 
-func TestTheCostOfAModelIsThatOfItsTokens(t *testing.T) {
+func TestCostIsComputedFromTokens(t *testing.T) {
 	t.Parallel()
 	prices := llm.Prices{"gpt-4o": {Input: 2.5, Output: 10}, "free": {}}
 	for model, want := range map[string]struct {

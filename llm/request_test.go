@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Whatever people and models write reaches the server as it was written.
+// Texts of people and models reach the server unchanged.
 func FuzzTextsReachTheServerAsWritten(f *testing.F) {
 	for _, text := range []string{"plain", "two\nlines\tand \"quotes\" \\ \x00 \x1f \x7f", "\u2028 <b>&amp;</b> 🙂", "broken \xff\xfe", `\u0041`} {
 		f.Add(text)
@@ -31,8 +31,7 @@ func FuzzTextsReachTheServerAsWritten(f *testing.F) {
 	})
 }
 
-// A strict parser refuses a body that holds a key twice, and others choose one
-// of the two values.
+// No object of a request has a key twice: strict parsers refuse that, and others choose one of the values.
 func TestRequestHoldsEachKeyOnce(t *testing.T) {
 	t.Parallel()
 	half := 0.5

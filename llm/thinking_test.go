@@ -26,7 +26,7 @@ func TestReasoningIsKeptApartFromTheAnswer(t *testing.T) {
 				return llmtest.Answer{Text: c.text, Reasoning: c.reasoning, Pieces: pieces}
 			})
 			var shown, thought strings.Builder
-			resp, err := llm.NewClient(hasty(server), nil).Complete(t.Context(), ask("why?"), func(d llm.Delta) {
+			resp, err := llm.NewClient(fastRetries(server), nil).Complete(t.Context(), ask("why?"), func(d llm.Delta) {
 				shown.WriteString(d.Text)
 				thought.WriteString(d.Reasoning)
 			})
@@ -47,17 +47,17 @@ func TestReasoningAloneIsNoAnswer(t *testing.T) {
 	server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Text: "<think>on and on", FinishReason: "length"}
 	})
-	if told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindNoAnswer); !strings.Contains(told.User, "length limit") {
+	if told := mustFail(t, llm.NewClient(fastRetries(server), nil), llm.KindNoAnswer); !strings.Contains(told.User, "length limit") {
 		t.Error(told.User)
 	}
 }
 
-func TestReasoningOfAnAttemptThatFailedIsVoid(t *testing.T) {
+func TestReasoningOfAFailedAttemptIsDropped(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.Script(llmtest.Answer{Reasoning: "first", Text: "half", CutAfter: 3}, llmtest.Answer{Reasoning: "second", Text: "whole"})
 	var thought strings.Builder
-	resp, err := llm.NewClient(hasty(server), nil).Complete(t.Context(), ask("why?"), func(d llm.Delta) {
+	resp, err := llm.NewClient(fastRetries(server), nil).Complete(t.Context(), ask("why?"), func(d llm.Delta) {
 		if d.Reset {
 			thought.Reset()
 		}

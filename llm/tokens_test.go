@@ -74,8 +74,8 @@ func TestCallsResultsAndToolsCount(t *testing.T) {
 	}
 }
 
-// The window is filled by these counts, so that a pasted file must count as
-// the model's server counts it.
+// The window is filled by these counts, so that the count of a pasted file must be that of the model's
+// server.
 func TestLongTextCountsAsItsLines(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
@@ -95,9 +95,8 @@ func TestLongTextCountsAsItsLines(t *testing.T) {
 	}
 }
 
-// A message that nobody could send whole must not hold up the chat while it is
-// counted, and must not be taken for smaller than it is.
-func TestHugeTextIsCountedAtItsMost(t *testing.T) {
+// A message that is too long for any model is counted at once, and not as smaller than it is.
+func TestHugeTextIsCountedByItsBytes(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
 	const sentence = "The quick brown fox jumps over the lazy dog. "

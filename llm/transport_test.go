@@ -15,7 +15,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// fillPool has calls answered at once, so that as many connections stay idle.
+// fillPool makes size concurrent calls, so that as many idle connections stay.
 func fillPool(t *testing.T, server *llmtest.Server, client *llm.Client, size int) {
 	t.Helper()
 	var together sync.WaitGroup
@@ -38,12 +38,11 @@ func fillPool(t *testing.T, server *llmtest.Server, client *llm.Client, size int
 
 const pooled = 100
 
-// A server that closes kept connections without an answer: each of them would
-// carry the request once more, were it sent again wherever it failed.
+// When a server closes idle connections without an answer, the request is not sent again on each of them.
 func TestRequestIsSentAsOftenAsTriesAreConfigured(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
-	client := llm.NewClient(hasty(server), nil)
+	client := llm.NewClient(fastRetries(server), nil)
 	fillPool(t, server, client, pooled)
 	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{HangUp: true} })
 	told := mustFail(t, client, llm.KindUnreachable)
@@ -52,12 +51,12 @@ func TestRequestIsSentAsOftenAsTriesAreConfigured(t *testing.T) {
 	}
 }
 
-// What a kept connection has lost is sent once more, at once, on a new one.
+// A request that was lost on an idle connection is sent once more, at once, on a new one.
 func TestRequestIsSentAgainOnANewConnection(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	proxy, opened := countingProxy(t, server)
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.BaseURL = proxy
 	var log bytes.Buffer
 	client := llm.NewClient(cfg, slog.New(slog.NewTextHandler(&log, nil)))
@@ -77,8 +76,8 @@ func TestRequestIsSentAgainOnANewConnection(t *testing.T) {
 	}
 }
 
-// other is a server that nothing may be sent to.
-func other(t *testing.T) (url string, requests *atomic.Int64) {
+// foreignServer starts a server to which no request may be sent.
+func foreignServer(t *testing.T) (url string, requests *atomic.Int64) {
 	t.Helper()
 	requests = new(atomic.Int64)
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
@@ -92,7 +91,7 @@ const pathSecret = "a-path-that-is-a-secret"
 func TestRedirectToAnotherOriginIsRefused(t *testing.T) {
 	t.Parallel()
 	const key = "sk-redirected-key"
-	elsewhere, requests := other(t)
+	elsewhere, requests := foreignServer(t)
 	secure := httptest.NewTLSServer(nil)
 	t.Cleanup(secure.Close)
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -163,11 +162,11 @@ func TestEndlessRedirectIsGivenUp(t *testing.T) {
 	}
 }
 
-// The list of models is asked for with the key too, and a probe would choose a
-// server that is none of this machine's.
+// A redirect of the model list is refused: the request has the key, and a probe would choose a server of
+// another machine.
 func TestRedirectOfTheModelListIsRefused(t *testing.T) {
 	t.Parallel()
-	elsewhere, requests := other(t)
+	elsewhere, requests := foreignServer(t)
 	server := httptest.NewServer(http.RedirectHandler(elsewhere+"/models", http.StatusFound))
 	t.Cleanup(server.Close)
 	_, _, err := llm.Choose(t.Context(), llm.Config{BaseURL: server.URL, APIKey: "sk-secret"}, env(""), nil, slog.New(slog.DiscardHandler))

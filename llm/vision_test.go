@@ -11,7 +11,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// Whether a model sees is asked of its server, in the way in which each server tells.
+// Servers are asked whether their model has vision, each through its own API.
 func TestVisionIsAskedOfTheServer(t *testing.T) {
 	t.Parallel()
 	const list = `{"object":"list","data":[{"id":"m","object":"model"}]}`
@@ -52,7 +52,7 @@ func TestVisionIsAskedOfTheServer(t *testing.T) {
 	}
 }
 
-func TestOpenAIsModelsAreKnownToSee(t *testing.T) {
+func TestOpenAIModelsAreKnownToHaveVision(t *testing.T) {
 	t.Parallel()
 	for model, want := range map[string]bool{"": true, "gpt-4o-mini": true, "gpt-4.1": true, "o4-mini": true, "gpt-3.5-turbo": false, "o3-mini": false, "gpt-4o-audio-preview": false} {
 		if _, choice := mustChoose(t, llm.Config{APIKey: "key", Model: model}, ""); choice.Vision != want {
@@ -61,9 +61,8 @@ func TestOpenAIsModelsAreKnownToSee(t *testing.T) {
 	}
 }
 
-// A fallback that is blind gets the same messages without the pictures, which its server
-// would refuse.
-func TestBlindFallbackGetsNoPictures(t *testing.T) {
+// A fallback without vision gets the messages without the pictures, which its server would refuse.
+func TestFallbackWithoutVisionGetsNoPictures(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(c llmtest.Call) llmtest.Answer {

@@ -13,21 +13,21 @@ import (
 	"parley/llm/llmtest"
 )
 
-// events makes the body of a stream of the JSON of its chunks.
+// events returns the body of a stream with these chunks.
 func events(chunks ...string) string {
 	return "data: " + strings.Join(chunks, "\n\ndata: ") + "\n\ndata: [DONE]\n\n"
 }
 
-// delta is a chunk with one delta.
+// delta returns a chunk with one delta.
 func delta(json string) string { return `{"choices":[{"index":0,"delta":` + json + `}]}` }
 
-// onLines puts every comma and colon of chunks onto a line of data of its own.
+// onLines puts every comma and colon of chunks on a data line of its own.
 func onLines(chunks string) string {
 	return strings.NewReplacer("data: ", "data: ", `,"`, ",\ndata: \"", `":`, "\"\ndata: :").Replace(chunks)
 }
 
-// Streams as servers in the wild send them, all of them whole answers.
-func TestWildStreams(t *testing.T) {
+// All these streams, as various servers send them, are complete answers.
+func TestStreamsOfManyServersAreRead(t *testing.T) {
 	t.Parallel()
 	const finish = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
 	hello := delta(`{"content":"Hel"}`) + "\n\ndata: " + delta(`{"content":"lo"}`)
@@ -72,7 +72,7 @@ func TestWildStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := llmtest.New(t)
 			server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Body: body} })
-			resp, shown := mustComplete(t, llm.NewClient(hasty(server), nil), ask("hi"))
+			resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("hi"))
 			if resp.Text != "Hello" || shown != "Hello" {
 				t.Errorf("text %q, shown %q, want Hello", resp.Text, shown)
 			}
@@ -98,7 +98,7 @@ func TestErrorsInStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := llmtest.New(t)
 			server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Body: begun + end} })
-			told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindRefused)
+			told := mustFail(t, llm.NewClient(fastRetries(server), nil), llm.KindRefused)
 			if told.Status != 400 || !strings.Contains(told.Error(), "no luck") {
 				t.Errorf("status %d: %v", told.Status, told)
 			}
@@ -108,18 +108,18 @@ func TestErrorsInStreams(t *testing.T) {
 	server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Body: "event: error\ndata: no luck\n\n"}
 	})
-	if told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindUnavailable); !strings.Contains(told.Error(), "no luck") {
+	if told := mustFail(t, llm.NewClient(fastRetries(server), nil), llm.KindUnavailable); !strings.Contains(told.Error(), "no luck") {
 		t.Errorf("the words are lost: %v", told)
 	}
 }
 
-// Whatever comes, the call ends in an answer or in words for the user.
-func TestRandomBodies(t *testing.T) {
+// Whatever a server sends, the call ends in an answer or an error with a text for the user.
+func TestRandomBodiesEndInAnAnswerOrAnError(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	good := events(delta(`{"content":"Hello"}`), delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`))
 	server := llmtest.New(t)
-	cfg := hasty(server)
+	cfg := fastRetries(server)
 	cfg.MaxTries = 1
 	client := llm.NewClient(cfg, nil)
 	for range 500 {
@@ -154,7 +154,7 @@ func TestWholeAnswerInsteadOfStream(t *testing.T) {
 	server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{NotStream: true, ToolCalls: want, Reasoning: "hm", Usage: &llm.Usage{Prompt: 5, Completion: 3}}
 	})
-	resp, _ := mustComplete(t, llm.NewClient(hasty(server), nil), ask("hi"))
+	resp, _ := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("hi"))
 	if diff := cmp.Diff(want, resp.ToolCalls); diff != "" {
 		t.Errorf("tool calls (-want +got):\n%s", diff)
 	}
@@ -163,9 +163,8 @@ func TestWholeAnswerInsteadOfStream(t *testing.T) {
 	}
 }
 
-// Tool calls as servers in the wild stream them. An id of "*" stands for any
-// that the client makes up.
-func TestWildToolCalls(t *testing.T) {
+// Tool calls as various servers stream them. The id "*" stands for any id that the client makes up.
+func TestToolCallsOfManyServersAreRead(t *testing.T) {
 	t.Parallel()
 	type calls = []llm.ToolCall
 	one := calls{{ID: "a", Name: "now", Arguments: `{"zone":"UTC"}`}}
@@ -253,7 +252,7 @@ func TestWildToolCalls(t *testing.T) {
 				chunks[i] = delta(`{"content":null,"tool_calls":[` + d + `]}`)
 			}
 			server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Body: events(chunks...)} })
-			resp, _ := mustComplete(t, llm.NewClient(hasty(server), nil), ask("hi"))
+			resp, _ := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("hi"))
 			ids := map[string]bool{}
 			for i, call := range resp.ToolCalls {
 				if call.ID == "" || len(call.ID) > 40 || ids[call.ID] {

@@ -8,9 +8,9 @@ import (
 	"parley/llm/llmtest"
 )
 
-// The operator reads which server failed and which key to look at; people in a chat
-// read what they can do, and nothing of servers and keys.
-func TestFailuresNameTheServerToTheOperatorAlone(t *testing.T) {
+// The operator is told which server failed and which key to check. People in a chat are told what they can
+// do, without servers and keys.
+func TestFailuresNameTheServerOnlyToTheOperator(t *testing.T) {
 	t.Parallel()
 	page := "<!doctype html><title>Welcome</title>"
 	for name, test := range map[string]struct {
@@ -37,7 +37,7 @@ func TestFailuresNameTheServerToTheOperatorAlone(t *testing.T) {
 			server := llmtest.New(t)
 			server.RequireKey(test.key)
 			server.Reply(func(llmtest.Call) llmtest.Answer { return test.answer })
-			cfg := hasty(server)
+			cfg := fastRetries(server)
 			cfg.APIKey = "sk-0123456789"
 			told := mustFail(t, llm.NewClient(cfg, nil), test.kind)
 			host := strings.TrimSuffix(strings.TrimPrefix(server.URL(), "http://"), "/v1")

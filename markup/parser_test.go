@@ -19,8 +19,7 @@ func fill(before, unit string, size int) string {
 	return before + strings.Repeat(unit, size/len(unit))
 }
 
-// costly are texts of a size for which goldmark takes time that grows faster
-// than the size, mostly with its square: a chat waited for seconds, or minutes.
+// costly returns texts of a size that goldmark parses in more than linear time, mostly in quadratic time.
 func costly(size int) map[string]string {
 	const table = "a|b\n-|-\n|"
 	half := size / 2
@@ -51,7 +50,7 @@ func costly(size int) map[string]string {
 	}
 }
 
-// backticks are runs of all lengths, none of which comes twice.
+// backticks returns runs of backticks of different lengths.
 func backticks(size int) string {
 	var b strings.Builder
 	for n := 1; b.Len() < size; n++ {
@@ -70,7 +69,7 @@ func TestCostlyMarkdownIsGivenUp(t *testing.T) {
 	}
 }
 
-// An answer that a person reads must not lose its looks for being long.
+// Long ordinary answers are parsed.
 func TestOrdinaryMarkdownIsRead(t *testing.T) {
 	t.Parallel()
 	p := newGFM()
@@ -97,8 +96,8 @@ func TestOrdinaryMarkdownIsRead(t *testing.T) {
 	}
 }
 
-// Whatever is repeated, a text is read or given up.
-func TestAnyShapeIsReadOrGivenUp(t *testing.T) {
+// Whatever is repeated, a text is parsed or given up.
+func TestRepetitiveMarkdownIsReadOrGivenUp(t *testing.T) {
 	t.Parallel()
 	fragments := []string{
 		"*", "_", "~", "[", "]", "(", ")", "<", ">", "!", "`", "\\", "|", `"`, "'", ":", "#", "-", "+", "=", ".", "1", " ", "\n", "a", "&", ";", "@",
@@ -120,7 +119,7 @@ func TestAnyShapeIsReadOrGivenUp(t *testing.T) {
 	}
 }
 
-// The meter changes nothing but the work.
+// The meter does not change the result of parsing.
 func FuzzBoundedParserReadsTheSame(f *testing.F) {
 	for name, text := range costly(64) {
 		f.Add(text)

@@ -46,8 +46,8 @@ func TestAssetsAreKeptForEver(t *testing.T) {
 	}
 }
 
-// A page that was open while the gateway was replaced still finds its files, and
-// does not keep them under the old address.
+// A page that was loaded from an earlier version still finds its files, and the browser does not cache the
+// new files under the old address.
 func TestAnOldPageStillFindsItsFiles(t *testing.T) {
 	t.Parallel()
 	w := get(t, pages.AssetsPath+"000000000000/base.css", "")

@@ -8,9 +8,8 @@ import (
 	"parley/pages/pagestest"
 )
 
-// Whatever a model or a person writes, nothing of it runs, loads or leads
-// somewhere that it should not.
-func TestNoTextBecomesScript(t *testing.T) {
+// No text of a model or a person becomes a script, loads something, or links to a dangerous address.
+func TestMarkdownNeverBecomesScript(t *testing.T) {
 	t.Parallel()
 	hostile := pagestest.Hostile()
 	hostile = append(hostile, strings.Join(hostile, "\n"), strings.Join(hostile, "\n\n"))
@@ -25,8 +24,8 @@ func TestNoTextBecomesScript(t *testing.T) {
 	}
 }
 
-// The look that the tests of all pages rely on sees what it is to see.
-func TestHarmIsSeen(t *testing.T) {
+// Harm, on which the tests of all pages rely, finds each kind of dangerous HTML.
+func TestHarmFindsDangerousHTML(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{
 		`<script>alert(1)</script>`, `<img src=x onerror=alert(1)>`, `<a href="javascript:alert(1)">x</a>`, `<p style="color:red">x</p>`,
@@ -41,7 +40,7 @@ func TestHarmIsSeen(t *testing.T) {
 	}
 }
 
-func TestMarkdownLooksAsItIsMeant(t *testing.T) {
+func TestMarkdownIsRenderedAsHTML(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, text, want string }{
 		{"lines stay lines", "one\ntwo", "<p>one<br>\ntwo</p>\n"},
@@ -69,7 +68,7 @@ func TestMarkdownLooksAsItIsMeant(t *testing.T) {
 
 // While an answer is written, a page is sent the last block again, and not those
 // before it.
-func TestBlocksStayWhileATextGrows(t *testing.T) {
+func TestOnlyTheLastBlockChangesWhileATextGrows(t *testing.T) {
 	t.Parallel()
 	text := "First.\n\n- a\n- b\n\n```go\nx\n```\n\n| a | b |\n| - | - |\n| 1 | 2 |\n\nLast."
 	whole := pages.Blocks(text)
@@ -100,7 +99,7 @@ func TestABlockIsOneElement(t *testing.T) {
 
 var shown = []string{"---", "1. a\n\n   b", "> a\n\n> b", "<div>\n\n</div>", "    code", "- [ ] a", "<!-- a\n\nb -->"}
 
-// Texts that are built to keep a parser busy, and long ones, show as they are.
+// Texts that would take a parser too long are shown as they were written.
 func TestCostlyTextsShowAsTheyAre(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{strings.Repeat(">", 10_000), strings.Repeat("<a&", 100_000)} {

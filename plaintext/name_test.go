@@ -6,7 +6,7 @@ import (
 	"parley/plaintext"
 )
 
-func TestNameReadsAsNothingButAName(t *testing.T) {
+func TestNameLosesPunctuationAndControlCharacters(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
 		"Ada Lovelace":            "Ada Lovelace",

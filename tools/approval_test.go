@@ -7,7 +7,7 @@ import (
 	"parley/conversation/approvals"
 )
 
-func TestMustAskTakesTheNearestSetting(t *testing.T) {
+func TestMustAskUsesTheMostSpecificSetting(t *testing.T) {
 	t.Parallel()
 	reads, adds, deletes := Tool{Name: "s_read", ReadOnly: true}, Tool{Name: "s_add", Additive: true}, Tool{Name: "s_delete"}
 	for _, tt := range []struct {

@@ -127,9 +127,9 @@ func containsNot(t *testing.T, got string, unwanted ...string) {
 	}
 }
 
-// search finds what was said long ago, with the turns around it, and range shows more
-// by the numbers that search gives.
-func TestModelFindsWhatWasSaidAndReadsOn(t *testing.T) {
+// The action search finds old messages with the turns around them, and range shows more by the turn numbers
+// of search.
+func TestModelSearchesAndReadsOn(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
 	for i := range 8 {
@@ -149,8 +149,7 @@ func TestModelFindsWhatWasSaidAndReadsOn(t *testing.T) {
 	contains(t, a.ask(room, `{"action":"range","start_turn":11}`), "There is no turn 11: this conversation has 10 turns.")
 }
 
-// An earlier conversation of the same place is found with scope session, and
-// can be read by its id.
+// An earlier conversation of the session is found with scope session, and can be read by its id.
 func TestEarlierConversationsAreFoundInTheSession(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
@@ -178,9 +177,9 @@ func TestEarlierConversationsAreFoundInTheSession(t *testing.T) {
 	contains(t, a.ask(room, `{"action":"summary"}`), "Other conversations of this chat:\n- Untitled, ", "id "+c.ID)
 }
 
-// A file that was written is found by its name, and a long text in the call is
-// shown where the words stand in it.
-func TestCallsAreFoundByWhatTheyWereMadeWith(t *testing.T) {
+// A tool call is found by its arguments, such as a file name. Of a long argument, the part around the words is
+// shown.
+func TestCallsAreFoundByTheirArguments(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
 	arguments, err := json.Marshal(map[string]string{"path": "lists/provisions.md", "content": strings.Repeat("filler ", 1000) + "ship biscuit " + strings.Repeat("filler ", 1000)})
@@ -197,7 +196,7 @@ func TestCallsAreFoundByWhatTheyWereMadeWith(t *testing.T) {
 	}
 }
 
-// What was looked up earlier is no evidence: it would stand before what was said.
+// Results of earlier recalls are not found, since they would rank before the original messages.
 func TestSearchLeavesOutEarlierLookups(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
@@ -216,8 +215,8 @@ func TestSearchLeavesOutEarlierLookups(t *testing.T) {
 	contains(t, a.ask(room, `{"action":"tool_calls","tool_name":"conversation_recall"}`), "5 calls of conversation_recall")
 }
 
-// A turn stands on one page of all, once, however many of its messages are found. Each page
-// says how the next one is asked for.
+// A turn is on one page only, however many of its messages match. Each page says how to request the next
+// one.
 func TestEachTurnIsFoundOnOnePage(t *testing.T) {
 	a := newArchive(t)
 	for i := range 60 {
@@ -251,7 +250,7 @@ func TestEachTurnIsFoundOnOnePage(t *testing.T) {
 	contains(t, a.ask(room, `{"action":"search","query":"harbour","offset":60}`), "Nothing further in this conversation")
 }
 
-// The page is filled with what was found, the best first, within the room that the window has for it.
+// A page has as many hits as fit into the window's room for it, the best first.
 func TestPageHoldsAsMuchAsFits(t *testing.T) {
 	a := newArchive(t)
 	for i := range 100 {
@@ -272,8 +271,7 @@ func TestPageHoldsAsMuchAsFits(t *testing.T) {
 	}
 }
 
-// Of a turn with many messages, a page shows the question, what was found with what stands
-// beside it, and the answer.
+// Of a turn with many messages, a page shows the question, the hits with their neighbours, and the answer.
 func TestLongTurnIsShownInParts(t *testing.T) {
 	a := newArchive(t)
 	var steps []conversation.Message
@@ -288,7 +286,7 @@ func TestLongTurnIsShownInParts(t *testing.T) {
 		"file21", "[17 messages not shown]\nassistant: 12\n")
 }
 
-// The summary of a conversation holds its rules, decisions, files and errors, also when it is an earlier one.
+// The summary of a conversation, also of an earlier one, has its rules, decisions, files and errors.
 func TestSummaryShowsTheStateOfTheConversation(t *testing.T) {
 	a := newArchive(t)
 	a.commit(room, "set up", func(_ conversation.Snapshot, run *conversation.Run) {
@@ -354,9 +352,9 @@ func TestRecallNeverShowsAnotherSession(t *testing.T) {
 	}
 }
 
-// What does not fit is left out in this order: parts of tool results, then the oldest
-// turns. The newest stays.
-func TestTooMuchIsCutToolResultsFirst(t *testing.T) {
+// If a range does not fit, parts of tool results are left out first, then the oldest turns. The newest turn
+// stays.
+func TestRangeThatIsTooLongIsCut(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
 	for i := range 6 {
@@ -376,7 +374,7 @@ func TestTooMuchIsCutToolResultsFirst(t *testing.T) {
 	contains(t, a.ask(room, `{"action":"range","start_turn":1}`), "user: one")
 }
 
-func TestBadArgumentsAreAnsweredWithWhatIsAllowed(t *testing.T) {
+func TestInvalidArgumentsAreExplained(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
 	a.turn(room, "hello", reply("hi"))
@@ -406,9 +404,9 @@ func TestBadArgumentsAreAnsweredWithWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// The message of a long file holds its beginning alone. The search finds the rest, of this
-// session's files, and names the page.
-func TestSearchFindsWhatLongFilesSay(t *testing.T) {
+// Search finds words beyond the part of a long file that its message contains, in this session's files, and
+// names the page.
+func TestSearchFindsPagesOfLongFiles(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
 	long := strings.Repeat("nothing to see on this line\n", 12000)

@@ -10,7 +10,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// The model asks for the time zone of a person once. It is kept for them, and for no other.
+// The model asks for a person's time zone once. It is stored for that person only.
 func TestRemindAsksForTheTimeZoneOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A model that gets a record wrong is told what is allowed, and can do better.
-func TestSessionStateSaysWhatItTakes(t *testing.T) {
+// A model that sends an invalid record is told what is allowed.
+func TestSessionStateExplainsInvalidArguments(t *testing.T) {
 	t.Parallel()
 	r := registry(t, SessionState())
 	for arguments, want := range map[string]string{

@@ -14,8 +14,8 @@ func questionAbout(arguments string) approvals.Question {
 	return approvals.Question{ID: 12, Tool: "pay", Arguments: arguments, AskedAt: now, ExpiresAt: now.Add(10 * time.Minute)}
 }
 
-// Nothing in the arguments ends the block of code that shows them, hides a part of them, or
-// changes how the question reads.
+// Arguments can't end the code block that shows them, hide a part of themselves, or change how the
+// question reads.
 func TestArgumentsCannotForgeTheQuestion(t *testing.T) {
 	t.Parallel()
 	for _, hostile := range []string{

@@ -2,8 +2,8 @@ package window
 
 import "testing"
 
-// Impossible counts of a server make the window neither too small nor too large.
-func TestStrangeReportsChangeLittle(t *testing.T) {
+// Impossible token counts of a server make the window neither too small nor too large.
+func TestImpossibleTokenCountsChangeTheBudgetLittle(t *testing.T) {
 	t.Parallel()
 	for name, reported := range map[string]int{"none": 0, "negative": -5, "of the cache": 3, "huge": 1 << 40} {
 		var c Calibration

@@ -11,9 +11,9 @@ import (
 	"parley/tools"
 )
 
-// A call repeats the one before up to its note, so a call has none where there is nothing to tell
-// beside the talk.
-func TestNoteHoldsWhatTheTalkDoesNotShow(t *testing.T) {
+// A call repeats the previous one up to its note. So it has no note when there is nothing to tell
+// beside the messages.
+func TestNoteHoldsWhatTheMessagesDoNotShow(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
 	for _, c := range []struct {
@@ -46,7 +46,7 @@ func TestNoteHoldsWhatTheTalkDoesNotShow(t *testing.T) {
 	}
 }
 
-// What a note said and what still holds is not said again while the model is shown it, and
+// What an earlier note says and still holds is not repeated while the model is shown that note, and
 // what no longer holds is taken back.
 func TestNoteIsNotRepeatedWhileItIsShown(t *testing.T) {
 	t.Parallel()

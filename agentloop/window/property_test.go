@@ -56,11 +56,11 @@ func randomTurn(r *rand.Rand, counter Counter) (turn conversation.Snapshot, user
 	return turn, users
 }
 
-// systemPrompt is as long as an ordinary one.
+// systemPrompt has the length of an ordinary system prompt.
 const systemPrompt = "You are a helpful assistant in a chat. Answer in the language you are spoken to, " +
 	"briefly unless asked for more, and use Markdown where it helps."
 
-func TestWindowOfAnyTalkIsWholeAndWithinTheBudget(t *testing.T) {
+func TestWindowOfARandomSnapshotIsValidAndWithinTheBudget(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
 	registry, err := tools.NewRegistry(tools.SessionState())

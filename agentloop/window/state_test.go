@@ -13,7 +13,7 @@ import (
 )
 
 // Within the budget, rules are kept and later notes of other kinds are dropped.
-func TestStateKeepsRulesLongestAndStaysSmall(t *testing.T) {
+func TestStateKeepsRulesLongestAndFitsItsBudget(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
 	c := conversation.Conversation{ID: "0190b0a0-0000-7000-8000-000000000000", Tokens: 1 << 40}
@@ -43,11 +43,11 @@ func TestStateKeepsRulesLongestAndStaysSmall(t *testing.T) {
 		}
 	}
 	if c.State.Files[0].Text != before || len(c.State.Failures) != 5 || c.State.Failures[0].Turn != 0 {
-		t.Error("to show the state has changed it")
+		t.Error("showing the state has changed it")
 	}
 }
 
-// A state never says less than it has without saying so.
+// A state that is shown in part says that something is missing.
 func TestStateSaysWhatItDoesNotShow(t *testing.T) {
 	counter := llm.NewCounter("")
 	c := conversation.Conversation{ID: "0190b0a0-0000-7000-8000-000000000000"}

@@ -58,7 +58,7 @@ func randomWindow(r *rand.Rand, counter Counter) Window {
 	return w
 }
 
-func TestWindowIsWholeAndWithinTheBudget(t *testing.T) {
+func TestRandomWindowIsValidAndWithinTheBudget(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
 	for seed := range uint64(100) {
@@ -87,8 +87,8 @@ func TestWindowIsWholeAndWithinTheBudget(t *testing.T) {
 // earlier matches what a list says of messages that it leaves out.
 var earlier = regexp.MustCompile(`\[(\d+) earlier messages of this`)
 
-// leftIn returns how many messages a list says that it leaves out: of the talk before in
-// the system prompt, of the current turn in the note.
+// leftIn returns the number of messages that a list says it leaves out: those of earlier turns in the
+// system prompt, those of the current turn in the note.
 func leftIn(list []llm.Message) (left int) {
 	for _, m := range list {
 		text := m.Note
@@ -120,9 +120,9 @@ func windowOf(counter Counter, system string, history []llm.Message, question st
 	return w
 }
 
-// With a system prompt larger than the window, the model still gets the question, the
-// beginning of the prompt, and all that the gateway explains. What programs have told it is
-// cut only where that is not enough.
+// With a system prompt larger than the window, the model still gets the question, the beginning of
+// the prompt, and all explanations of the gateway. The system messages of programs are cut only if
+// that is not enough.
 func TestHugeSystemPromptLeavesHalfOfTheBudget(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
@@ -150,7 +150,7 @@ func TestHugeSystemPromptLeavesHalfOfTheBudget(t *testing.T) {
 	}
 }
 
-// A text that exceeds a large window is shown in large part.
+// Most of a large window is used for a text that exceeds it.
 func TestHugeTextFillsALargeWindow(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
@@ -162,8 +162,8 @@ func TestHugeTextFillsALargeWindow(t *testing.T) {
 	}
 }
 
-// After a very long turn, "and shorter?" must not meet a model that knows
-// nothing of it.
+// A turn that exceeds the room is shown cut, not left out: a question about it, such as "and
+// shorter?", must make sense to the model.
 func TestTurnLargerThanTheRoomIsShownCut(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
@@ -214,7 +214,7 @@ func TestBudgetLeavesRoomForTheAnswer(t *testing.T) {
 
 var _ Counter = (*llm.Counter)(nil)
 
-// However many tool results follow it, the question stays in the
+// However many tool results follow it, the question stays in the window.
 func TestQuestionStaysInTheWindow(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")

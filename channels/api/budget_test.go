@@ -34,7 +34,7 @@ func TestCapIsAnsweredWith429(t *testing.T) {
 }
 
 // A program that parses the reply reads the warning beside it.
-func TestWarningOfABudgetStandsBesideTheReply(t *testing.T) {
+func TestWarningOfABudgetIsAFieldBesideTheReply(t *testing.T) {
 	t.Parallel()
 	g := start(t, "[budget]\nsession_tokens = 100")
 	g.model.Reply(func(llmtest.Call) llmtest.Answer {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// furtherModels are models that the fake server answers as well, with their own names. Programs
-// may use "large", and not "secret".
+// furtherModels configures two more models, which the fake server answers with their names. Programs
+// may use "large", but not "secret".
 const furtherModels = `
 [models.large]
 allow = ["api:*"]
@@ -53,7 +53,7 @@ func TestProgramsChooseTheModelOfASession(t *testing.T) {
 	}
 }
 
-func TestAMessageOfAProgramNamesItsModel(t *testing.T) {
+func TestMessageOfAProgramChoosesItsModel(t *testing.T) {
 	t.Parallel()
 	g := start(t, furtherModels)
 	if r := g.post("api:task", object{"text": "one", "model": "large"}); r.object["model"] != "large" {
@@ -67,7 +67,7 @@ func TestAMessageOfAProgramNamesItsModel(t *testing.T) {
 	}
 }
 
-func TestOpenAIsClientsNameModels(t *testing.T) {
+func TestOpenAIClientsChooseModels(t *testing.T) {
 	t.Parallel()
 	g := start(t, furtherModels)
 	list := g.do("GET", "/v1/models", "").text

@@ -13,11 +13,11 @@ import (
 	"parley/llm/llmtest"
 )
 
-// unreachable is what npm says where there is no network.
+// unreachable matches what npm says without a network.
 var unreachable = regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH`)
 
-// OpenAI's official client for JavaScript talks to the gateway, streaming and not.
-func TestTheOfficialClientTalksToTheGateway(t *testing.T) {
+// OpenAI's official client for JavaScript gets answers, with and without streaming.
+func TestOpenAIsOfficialClientWorksWithTheGateway(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -62,9 +62,9 @@ func TestTheOfficialClientTalksToTheGateway(t *testing.T) {
 	}
 }
 
-// A stream in OpenAI's protocol can take nothing back: what a model says before
-// it calls a tool stands, and the answer is a paragraph of its own.
-func TestChunksBeforeAndBehindATool(t *testing.T) {
+// A stream in OpenAI's protocol can't take text back: what a model says before a tool call stays, and
+// the answer is a paragraph of its own.
+func TestStreamedTextsBeforeAndAfterAToolCallAreParagraphs(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.model.Script(
@@ -86,8 +86,8 @@ func TestChunksBeforeAndBehindATool(t *testing.T) {
 	}
 }
 
-// Why an answer is not whole is passed on as the model's server said it, with
-// the model's own words.
+// The reason why an answer was cut is passed on as the model's server gave it, without a notice in the
+// text.
 func TestFinishReasonOfACutAnswer(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{"length", "content_filter", "stop"} {
@@ -125,8 +125,8 @@ func TestFinishReasonOfACutAnswer(t *testing.T) {
 	}
 }
 
-// OpenAI's clients send all that was said so far with each message. What stands
-// there and can't be taken is no reason to refuse the new one.
+// OpenAI's clients send the whole history with each message. Only the newest message is read, so that
+// unsupported content in the history is no error.
 func TestOnlyTheNewestMessageIsRead(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -174,9 +174,8 @@ func TestHostileCompletions(t *testing.T) {
 	}
 }
 
-// What a client asks of one answer holds for that answer: its parameters, and its
-// system message beside what the session is told, also when the gateway is killed
-// before it has answered.
+// Parameters and the system message of a request apply to its answer alone, also if the gateway is
+// killed before that. The system message is added to the session's own.
 func TestParametersOfASession(t *testing.T) {
 	t.Parallel()
 	g := start(t)

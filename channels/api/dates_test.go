@@ -17,17 +17,17 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// extremes are times in Unix seconds that no message was written at.
+// extremes are times in Unix seconds at the limits of calendars and integers.
 var extremes = []int64{
 	0, 1, -1, math.MinInt64, math.MaxInt64, math.MaxInt64 / 1000, math.MinInt64 / 1000, // as no clock says
 	-62135596800, -62135596801, -62167219200, -62167219201, // around the beginning of the years 1 and 0
 	253402300799, 253402300800, 253402300799 - 12*3600, // around the end of the year 9999
 }
 
-// TestReadersTakeAnyDate says something at each of the extremes on every way in,
-// and reads it on every way out: no date makes a page, an export, a search or a
-// reply fail. The last rows are those of an old version, which stored any date.
-func TestReadersTakeAnyDate(t *testing.T) {
+// TestMessagesOfAnyDateCanBeRead stores messages with each of the extremes through every channel, and
+// reads them everywhere: no date makes a page, an export, a search or a reply fail. The last rows are
+// as an old version stored them, which took any date.
+func TestMessagesOfAnyDateCanBeRead(t *testing.T) {
 	t.Parallel()
 	tg := telegramtest.New(t)
 	g := start(t, fmt.Sprintf("[telegram]\ntoken = %q\napi_url = %q\naccess = \"open\"", telegramtest.Token, tg.URL))
@@ -87,7 +87,7 @@ func TestReadersTakeAnyDate(t *testing.T) {
 	}
 }
 
-// importDates imports conversations with such dates, in JSON lines.
+// importDates imports conversations with the extremes as dates, in JSON lines.
 func (g *gateway) importDates() {
 	g.t.Helper()
 	var lines strings.Builder
@@ -103,7 +103,7 @@ func (g *gateway) importDates() {
 	g.gw.MustRun("import", path, "--session", "api:imported")
 }
 
-// readAll reads a session by every way there is.
+// readAll reads a session through every API and page.
 func (g *gateway) readAll(key conversation.Key) {
 	g.t.Helper()
 	name := "/sessions/" + url.PathEscape(string(key))
@@ -136,9 +136,9 @@ func (g *gateway) reads(path string) {
 	}
 }
 
-// TestStatsTakeAnyTime asks for the sums of times up to the ends of the calendar:
-// they are given or refused in words.
-func TestStatsTakeAnyTime(t *testing.T) {
+// TestStatsAcceptAnyTime asks for the sums of times up to the ends of the calendar:
+// they are returned, or refused with an explanation.
+func TestStatsAcceptAnyTime(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.ask("api:x", "hello")

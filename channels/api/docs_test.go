@@ -17,14 +17,14 @@ import (
 	"parley/llm/llmtest"
 )
 
-// example is a command of the documentation, and what it says.
+// example is a command of the documentation and its output.
 type example struct {
 	line          int
 	command, kind string
 	output        string
 }
 
-// tokenOnce is what the documentation has people type before the examples.
+// tokenOnce is the command that the documentation has people type before the examples.
 const tokenOnce = "AUTH=\"Authorization: Bearer $(bin/gateway token)\"\n"
 
 var fenced = regexp.MustCompile("(?s)```sh\n(.*?)```\n```(json|text)\n(.*?)```\n")
@@ -48,8 +48,7 @@ func examplesOf(t *testing.T, path string) (all []example) {
 	return all
 }
 
-// What docs/api.md shows is what happens: every command is run, in order,
-// against a gateway whose model knows the answers.
+// Every command of docs/api.md is run in order, and its output compared with the documented one.
 func TestTheDocumentationIsTrue(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"sh", "curl"} {
@@ -57,9 +56,9 @@ func TestTheDocumentationIsTrue(t *testing.T) {
 			t.Skipf("the examples of the documentation are not run: there is no %s here", program)
 		}
 	}
-	g := startHTTP(t, "") // with the token that it makes
-	g.model.Reply(documented)
-	ids := map[string]string{} // as the documentation has them, to what they are now
+	g := startHTTP(t, "") // the gateway creates a token
+	g.model.Reply(documentedModel)
+	ids := map[string]string{} // from the documented ids to those of this run
 	for _, e := range examplesOf(t, "../../docs/api.md") {
 		command := strings.ReplaceAll(tokenOnce+e.command, "http://127.0.0.1:8787", g.url)
 		command = strings.ReplaceAll(command, "bin/gateway", gatewaytest.Binary(t)+" -c "+g.gw.Config)
@@ -72,13 +71,13 @@ func TestTheDocumentationIsTrue(t *testing.T) {
 			t.Fatalf("docs/api.md:%d: %v", e.line, err)
 		}
 		want, got := e.values(t, e.output), e.values(t, string(said))
-		if diff := cmp.Diff(want, alike(want, got, ids)); diff != "" {
-			t.Errorf("docs/api.md:%d: %s\nsays something else (-documented +found):\n%s\nall of it: %s", e.line, e.command, diff, said)
+		if diff := cmp.Diff(want, withDocumentedValues(want, got, ids)); diff != "" {
+			t.Errorf("docs/api.md:%d: %s\nhas another output (-documented +found):\n%s\nall of it: %s", e.line, e.command, diff, said)
 		}
 	}
 }
 
-// values are what can be compared: a JSON value, or lines with values in them.
+// values returns what is compared of an output: a JSON value, or lines that contain values.
 func (e example) values(t *testing.T, text string) (value any) {
 	if e.kind == "json" {
 		if err := json.Unmarshal([]byte(text), &value); err != nil {
@@ -105,15 +104,15 @@ var (
 	made  = regexp.MustCompile(`/answers/[a-z0-9]{26}$`)
 )
 
-// alike is what was found, with the times, ids and durations of the
-// documentation where those are only others.
-func alike(want, got any, ids map[string]string) any {
+// withDocumentedValues returns got with the documented times, ids and durations in place of its
+// own.
+func withDocumentedValues(want, got any, ids map[string]string) any {
 	switch got := got.(type) {
 	case map[string]any:
 		want, _ := want.(map[string]any)
 		for name, value := range got {
 			if shown, ok := want[name]; ok {
-				got[name] = alike(shown, value, ids)
+				got[name] = withDocumentedValues(shown, value, ids)
 				if _, number := value.(float64); number && (strings.HasSuffix(name, "_ms") || name == "created") {
 					got[name] = shown
 				}
@@ -122,12 +121,12 @@ func alike(want, got any, ids map[string]string) any {
 	case []any:
 		want, _ := want.([]any)
 		for i := range min(len(want), len(got)) {
-			got[i] = alike(want[i], got[i], ids)
+			got[i] = withDocumentedValues(want[i], got[i], ids)
 		}
 	case string:
 		want, _ := want.(string)
 		switch {
-		case want == "…": // whatever it is
+		case want == "…": // stands for anything
 			return want
 		case aTime.MatchString(want) && aTime.MatchString(got), made.MatchString(want) && made.MatchString(got):
 			return want
@@ -139,8 +138,8 @@ func alike(want, got any, ids map[string]string) any {
 	return got
 }
 
-// documented is the model of the documentation.
-func documented(c llmtest.Call) llmtest.Answer {
+// documentedModel gives the answers that the documentation shows.
+func documentedModel(c llmtest.Call) llmtest.Answer {
 	if last := c.Messages[len(c.Messages)-1]; last.Role == "tool" {
 		return llmtest.Answer{Text: "It is late.", Pieces: 1, Usage: &llm.Usage{Prompt: 640, Completion: 5}}
 	}

@@ -11,10 +11,9 @@ import (
 	"parley/llm/llmtest"
 )
 
-// At the gateway's end, who waits for a run under way gets its answer, and who
-// waits for one that will not be made is told to come again: the message is
-// stored, and answered after the start.
-func TestTheEndOfTheGateway(t *testing.T) {
+// At shutdown, a request whose run is under way gets its answer. A request whose run does not begin any
+// more is told to try again: its message is stored, and answered after the next start.
+func TestShutdownAnswersOrPostponesRequests(t *testing.T) {
 	t.Parallel()
 	g := start(t, "[agent]\ndrain_timeout = \"90s\"")
 	held := make(chan struct{})
@@ -36,7 +35,7 @@ func TestTheEndOfTheGateway(t *testing.T) {
 	if problem["status"] != 503.0 || !strings.Contains(problem["detail"].(string), "answers/second") {
 		t.Errorf("%v", problem)
 	}
-	watches.rest() // it ends
+	watches.rest() // returns, since the stream ends
 	release()
 	if r := <-answers; r.status != http.StatusOK || r.object["reply"] != "echo: first" {
 		t.Errorf("%d %s", r.status, r.text)
@@ -51,8 +50,8 @@ func TestTheEndOfTheGateway(t *testing.T) {
 	}
 }
 
-// A listener that was away, and meanwhile the gateway too, is told what it missed.
-func TestAStreamGoesOnWhereItBroke(t *testing.T) {
+// A listener that reconnects after a restart of the gateway gets the events that it missed.
+func TestStreamContinuesAfterTheLastEventAcrossARestart(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.ask(task, "before")
@@ -93,9 +92,9 @@ func TestAStreamGoesOnWhereItBroke(t *testing.T) {
 	}
 }
 
-// A listener that was away for several conversations is told of each of them,
-// and of the last words of the one that it left in.
-func TestAStreamMissesNoConversation(t *testing.T) {
+// A listener that was away for several conversations gets the events of each, and the rest of the one
+// in which it left.
+func TestResumedStreamReportsAllConversations(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.ask(task, "before")
@@ -117,9 +116,9 @@ func TestAStreamMissesNoConversation(t *testing.T) {
 	}
 }
 
-// A stream that begins, or goes on behind a place that is none of the session,
-// tells nothing old and nothing of another session.
-func TestAStreamTellsNothingOldAndNothingStrange(t *testing.T) {
+// A stream that is new, or that continues after an event which is none of the session, gets neither
+// old events nor those of another session.
+func TestNewStreamHasNoOldEventsAndNoneOfOtherSessions(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.ask("api:other", "a secret")

@@ -8,9 +8,9 @@ import (
 	"parley/activity"
 )
 
-// A listener that is slow sees several steps at once; it is told them in the
-// order in which they happened, and its deltas still make the text.
-func TestStepsSeenAtOnceKeepTheirOrder(t *testing.T) {
+// A slow listener reads several steps at once: it gets them in the order in which they happened, and
+// its deltas still make up the text.
+func TestSlowListenerGetsStepsInOrder(t *testing.T) {
 	t.Parallel()
 	running := []activity.ToolProgress{{ID: "1"}}
 	done := []activity.ToolProgress{{ID: "1", Done: true}}
@@ -52,7 +52,7 @@ func TestStepsSeenAtOnceKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// A run that was over before the listener looked has its calls told all the same.
+// The tool calls of a run are sent even if it ended before the listener read anything of it.
 func TestToolCallsOfAFinishedRunAreSent(t *testing.T) {
 	t.Parallel()
 	f := follower{}

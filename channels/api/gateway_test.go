@@ -14,8 +14,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// The tests of this package speak HTTP with the real gateway, which asks a
-// model server that the test holds in its hands.
+// The tests of this package send HTTP requests to the real gateway, whose model server the tests
+// control.
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
@@ -61,7 +61,7 @@ func (g *gateway) must(err error) {
 // object is a JSON object.
 type object = map[string]any
 
-// reply is what a request was answered.
+// reply is the answer to a request.
 type reply struct {
 	status int
 	header http.Header
@@ -100,7 +100,7 @@ func (g *gateway) do(method, path, body string, headers ...string) reply {
 	return r
 }
 
-// ask says something in a session, and gives the answer.
+// ask sends a message in a session, and returns the answer.
 func (g *gateway) ask(key, text string, headers ...string) reply {
 	g.t.Helper()
 	return g.post(key, object{"text": text}, headers...)
@@ -130,8 +130,8 @@ func contents(list object) (all []string) {
 	return all
 }
 
-// The operator sees in `gateway health` that programs are served.
-func TestHealthNamesTheAPI(t *testing.T) {
+// `gateway health` tells the operator that the API is served.
+func TestHealthListsTheAPI(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	gatewaytest.Await(t, "health to name the API", func() bool {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Whatever a client sends, it is told what is wrong with it: never a 5xx, never
-// silence, and nothing of it reaches the model.
+// A hostile request is answered with an explanation, never with a 5xx, and nothing of it reaches the
+// model.
 func TestHostileRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -81,8 +81,8 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// What is strange and yet a text is taken as one.
-func TestStrangeTextsAreTexts(t *testing.T) {
+// Unusual but valid texts are stored and found as they are.
+func TestUnusualTextsAreAccepted(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	for name, text := range map[string]string{
@@ -107,8 +107,8 @@ func TestStrangeTextsAreTexts(t *testing.T) {
 	}
 }
 
-// A message is found in its own session alone, however its id and the key are cut.
-func TestAnAnswerIsOfItsSession(t *testing.T) {
+// A message is found in its own session only, even if another key and id look the same when joined.
+func TestAnswerIsFoundInItsOwnSessionOnly(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.ask("api:a%20api:b", "hello", "Idempotency-Key: k")
@@ -117,7 +117,7 @@ func TestAnAnswerIsOfItsSession(t *testing.T) {
 	}
 }
 
-// With a token nothing is told or done without it.
+// A gateway with a token refuses every request without it.
 func TestEveryPathNeedsTheToken(t *testing.T) {
 	t.Parallel()
 	g := startHTTP(t, "token = \""+token+"\"")

@@ -14,9 +14,9 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// A program keeps an agent's transcript: what each iteration did, found again
-// by its metadata, and told to the model where it is no internal note.
-func TestAProgramKeepsATranscript(t *testing.T) {
+// A program appends an agent's transcript, and finds each iteration by its metadata. The model is shown
+// all but internal messages.
+func TestProgramStoresAndFindsATranscript(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	body := object{"run": false, "messages": []object{
@@ -71,8 +71,7 @@ func TestAProgramKeepsATranscript(t *testing.T) {
 	}
 }
 
-// People of other platforms are not answered by a program's message; reading
-// what they said is possible.
+// Programs can read the sessions of other channels, but not write in them.
 func TestOtherChannelsAreReadOnly(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -142,8 +141,8 @@ func TestSessionsAreListedPageByPage(t *testing.T) {
 	}
 }
 
-// A program notes something of one conversation of a session, changes it member by member, and finds the conversation,
-// its runs and its messages by it. The conversation that comes next begins without.
+// A program stores metadata of one conversation, changes it member by member, and finds the conversation, its runs and its
+// messages by it. The next conversation begins without metadata.
 func TestProgramDescribesAConversation(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -194,8 +193,8 @@ func TestProgramDescribesAConversation(t *testing.T) {
 	}
 }
 
-// A number in metadata stays what the program wrote, also when another member
-// is changed: an id of 64 bits is no float64.
+// Numbers in metadata stay as the program wrote them, even if another member is changed: an id of 64
+// bits does not fit into a float64.
 func TestNumbersInMetadataStayExact(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -209,7 +208,7 @@ func TestNumbersInMetadataStayExact(t *testing.T) {
 	}
 }
 
-// The metadata of a session is changed member by member, also by many at once.
+// The metadata of a session is changed member by member, also by concurrent requests.
 func TestMetadataIsMerged(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -232,9 +231,9 @@ func TestMetadataIsMerged(t *testing.T) {
 	}
 }
 
-// A conversation's life: renamed, reset, exported, searched, traced, archived,
-// deleted with its answers.
-func TestTheLifeOfAConversation(t *testing.T) {
+// A conversation is renamed, searched, exported, traced, reset, resumed, archived, and deleted with its
+// answers.
+func TestConversationIsManagedFromRenameToDelete(t *testing.T) {
 	t.Parallel()
 	g := start(t, "[llm.prices]\n\"test-model\" = { input = 1000000.0, output = 0.0 }")
 	g.post(task, object{"run": false, "role": "system", "text": "Be brief."})
@@ -330,8 +329,8 @@ func TestTheLifeOfAConversation(t *testing.T) {
 	}
 }
 
-// Whatever is asked by the key of one session, nothing of another comes.
-func TestSessionsKnowNothingOfEachOther(t *testing.T) {
+// Requests with the key of one session return nothing of another.
+func TestRequestsOfOneSessionShowNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	keys := []string{"api:a", "api:a b", "api:a%2Fb", "api:A", "api:a:b", "api:%25", "api:_"}

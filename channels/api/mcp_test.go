@@ -32,10 +32,10 @@ func connectMCP(t *testing.T, transport mcp.Transport) *mcpClient {
 	return &mcpClient{t, session}
 }
 
-// withToken sends a token with each request.
-type withToken string
+// bearerTransport sends a token with each request.
+type bearerTransport string
 
-func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w bearerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+string(w))
 	return http.DefaultTransport.RoundTrip(r)
@@ -43,7 +43,7 @@ func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // overHTTP connects to /mcp.
 func (g *gateway) overHTTP(token string) mcp.Transport {
-	return &mcp.StreamableClientTransport{Endpoint: g.url + "/mcp", MaxRetries: -1, HTTPClient: &http.Client{Transport: withToken(token)}}
+	return &mcp.StreamableClientTransport{Endpoint: g.url + "/mcp", MaxRetries: -1, HTTPClient: &http.Client{Transport: bearerTransport(token)}}
 }
 
 // overRelay connects as `gateway mcp serve` does.
@@ -76,8 +76,8 @@ func (m *mcpClient) call(tool string, arguments object) (result object, refused 
 	return result, ""
 }
 
-// A client asks the assistant, and finds and reads what was said; over HTTP, and over
-// standard input and output.
+// A client asks the assistant, and finds and reads messages, over HTTP and over standard input and
+// output.
 func TestMCPClientUsesTheGateway(t *testing.T) {
 	t.Parallel()
 	g := startHTTP(t, "token = \""+token+"\"")
@@ -103,7 +103,7 @@ func TestMCPClientUsesTheGateway(t *testing.T) {
 	}
 }
 
-// expectRead finds what was said in a session, in each way.
+// expectRead finds and reads the messages of a session with each tool.
 func (m *mcpClient) expectRead(key, conversation string) {
 	t := m.t
 	t.Helper()
@@ -132,11 +132,11 @@ func (m *mcpClient) expectRead(key, conversation string) {
 		t.Errorf("%s: the resource is %+v, %v", key, resource, err)
 	}
 	if _, err := m.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "parley://conversations/none"}); err == nil {
-		t.Error("a conversation that there is not is read")
+		m.t.Error("a conversation that does not exist is read")
 	}
 }
 
-// What a client may not do, or says wrong, is refused in words.
+// Forbidden or wrong calls are refused with an explanation.
 func TestMCPRefusalsAreInWords(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -160,12 +160,12 @@ func TestMCPRefusalsAreInWords(t *testing.T) {
 		}
 	}
 	if _, err := m.session.CallTool(t.Context(), &mcp.CallToolParams{Name: "delete_session"}); err == nil {
-		t.Error("a tool that there is not was called")
+		t.Error("a tool that does not exist was called")
 	}
 }
 
 // A message whose answer takes longer than the client waits is answered by a later call.
-func TestMCPClientAsksAgainForAnAnswer(t *testing.T) {
+func TestMCPClientGetsALateAnswerWithASecondCall(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	release := make(chan struct{})
@@ -182,8 +182,8 @@ func TestMCPClientAsksAgainForAnAnswer(t *testing.T) {
 	}
 }
 
-// Nobody gets in without the token, and no page of another site with one.
-func TestMCPAsksForTheToken(t *testing.T) {
+// A request without the token is refused, and so is one of another site's page.
+func TestMCPRequiresTheToken(t *testing.T) {
 	t.Parallel()
 	g := startHTTP(t, "token = \""+token+"\"")
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`
@@ -203,8 +203,8 @@ func TestMCPAsksForTheToken(t *testing.T) {
 	}
 }
 
-// A relay outlives the gateway: it says that none runs, and finds the next one.
-func TestMCPRelayFindsTheGatewayAgain(t *testing.T) {
+// A relay goes on when the gateway ends: it says that no gateway runs, and connects to the next one.
+func TestMCPRelayReconnectsToTheNextGateway(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	stopped := errors.New("no gateway serves this database")

@@ -38,8 +38,8 @@ func TestAMessageIsAnswered(t *testing.T) {
 	}
 }
 
-// A program that does not know whether its message arrived sends it again: the
-// model is asked once, however often that is, at once or after a restart.
+// A program that does not know whether its message arrived sends it again. The model is called once,
+// however often that is, at once or after a restart.
 func TestARepeatedMessageGetsTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -75,8 +75,8 @@ func TestARepeatedMessageGetsTheFirstAnswer(t *testing.T) {
 	}
 }
 
-// A client that goes away stops nothing.
-func TestAClientThatLeavesFindsItsAnswerLater(t *testing.T) {
+// The run goes on when its client disconnects.
+func TestClientThatDisconnectsGetsItsAnswerLater(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	held := make(chan struct{})
@@ -123,7 +123,7 @@ func TestAStreamShowsTheAnswerAsItComes(t *testing.T) {
 		llmtest.Answer{Text: "Let me look.", ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "current_time", Arguments: "{}"}}},
 		llmtest.Answer{Text: "It is late, and you should go home soon.", Pieces: 5, ChunkDelay: time.Millisecond})
 	events := g.open("POST", "/api/v1/sessions/"+task+"/messages", `{"text":"what time is it?"}`).rest()
-	if got := heard(t, events); got != "It is late, and you should go home soon." {
+	if got := deltaText(t, events); got != "It is late, and you should go home soon." {
 		t.Errorf("the deltas make %q", got)
 	}
 	steps := slices.DeleteFunc(names(events), func(name string) bool { return name == "delta" || name == "reset" }) // a slow listener is told less of them
@@ -137,22 +137,22 @@ func TestAStreamShowsTheAnswerAsItComes(t *testing.T) {
 	}
 }
 
-// A model call that breaks off is made again; what was shown of it is taken back.
-func TestAStreamTakesBackWhatBrokeOff(t *testing.T) {
+// When a model call breaks off and is repeated, the stream takes back the text of the first attempt.
+func TestStreamResetsTheTextOfACallThatBrokeOff(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.model.Script(
 		llmtest.Answer{Text: "The answer is seventeen", Pieces: 6, ChunkDelay: time.Millisecond, CutAfter: 4},
 		llmtest.Answer{Text: "It is forty-two."})
 	events := g.open("POST", "/api/v1/sessions/"+task+"/messages", `{"text":"what is the answer?"}`).rest()
-	if got := heard(t, events); got != "It is forty-two." || events[len(events)-1].object(t)["reply"] != got {
+	if got := deltaText(t, events); got != "It is forty-two." || events[len(events)-1].object(t)["reply"] != got {
 		t.Errorf("the deltas make %q: %v", got, events)
 	}
 }
 
-// Each of two messages that wait is shown its own answer: the stream of the
-// second begins when the run that took it does.
-func TestAStreamShowsNoOthersAnswer(t *testing.T) {
+// Each of two waiting messages is shown its own answer: the stream of the second one begins with its
+// own run.
+func TestStreamShowsOnlyTheAnswerToItsOwnMessage(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	held := make(chan struct{})
@@ -169,11 +169,11 @@ func TestAStreamShowsNoOthersAnswer(t *testing.T) {
 	second := g.open("POST", "/api/v1/sessions/"+task+"/messages", `{"text":"second"}`)
 	second.until("accepted")
 	close(held)
-	if got := heard(t, first.rest()); got != "echo: first" {
+	if got := deltaText(t, first.rest()); got != "echo: first" {
 		t.Errorf("the first is shown %q", got)
 	}
 	events := second.rest()
-	if got := heard(t, events); got != "echo: second" {
+	if got := deltaText(t, events); got != "echo: second" {
 		t.Errorf("the second is shown %q", got)
 	}
 	for _, e := range events {
@@ -183,7 +183,7 @@ func TestAStreamShowsNoOthersAnswer(t *testing.T) {
 	}
 }
 
-func TestAFailedRunSaysSo(t *testing.T) {
+func TestFailedRunIsReportedToTheProgram(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: http.StatusUnauthorized} })
@@ -200,7 +200,7 @@ func TestAFailedRunSaysSo(t *testing.T) {
 	}
 }
 
-func TestCommandsAreMessages(t *testing.T) {
+func TestCommandsAreSentAsMessages(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.ask(task, "hello")
@@ -218,7 +218,7 @@ func TestCommandsAreMessages(t *testing.T) {
 }
 
 // A picture and a file of text reach the model.
-func TestFilesGoWithAMessage(t *testing.T) {
+func TestFilesOfAMessageReachTheModel(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	png := "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

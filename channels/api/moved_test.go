@@ -8,9 +8,8 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// What a program is told of a database that was taken away holds when it is
-// back: a message that was refused is answered when it is sent again, also where
-// it was stored at the moment at which the file went.
+// A message that is refused while the database is away can be sent again when it is back, and is then
+// answered once, even if it was stored just when the file was moved.
 func TestMessagesAreRefusedWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	g := start(t)

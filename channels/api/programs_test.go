@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What a program has told a session holds when its conversation is archived, expires
-// or is replaced by /new; it reads and replaces it at one address.
+// The instructions that a program gives a session stay when its conversation is archived, expires or
+// is replaced by /new. The program reads and replaces them at one address.
 func TestInstructionsBelongToTheSession(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -65,8 +65,8 @@ func TestInstructionsBelongToTheSession(t *testing.T) {
 	}
 }
 
-// A program reads beside the answer that a new conversation has begun; the text is the
-// model's alone. It can see when that will happen.
+// A field beside the answer says that a new conversation has begun, so that the text is the model's
+// alone. The session says when its conversation will expire.
 func TestExpiryIsReportedBesideTheAnswer(t *testing.T) {
 	t.Parallel()
 	g := start(t, "[conversation]\nsession_expiration = \"1ms\"")
@@ -105,8 +105,8 @@ func TestExpiryIsReportedBesideTheAnswer(t *testing.T) {
 	}
 }
 
-// A program marks what it asks, finds question and answer by that, and knows its
-// message by the id that it gave it.
+// A program finds question and answer by the metadata that it sent with the question, and its message
+// by its own id.
 func TestMetadataOfAnsweredMessages(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -127,7 +127,7 @@ func TestMetadataOfAnsweredMessages(t *testing.T) {
 	}
 }
 
-// Appending has an address of its own.
+// Messages can also be appended without a run.
 func TestMessagesAreAppendedAtTheirOwnAddress(t *testing.T) {
 	t.Parallel()
 	g := start(t)

@@ -24,9 +24,8 @@ func outputText(r object) (text string) {
 	return text
 }
 
-// A request for a response without a session gets what OpenAI gives: the model sees its
-// instructions and input, with calls of tools where chat completions have them, and nothing
-// is stored.
+// A response without a session is like one of OpenAI: the model is sent the request's instructions and
+// input, tool calls in the form of chat completions, and nothing is stored.
 func TestAResponseWithoutASessionIsStateless(t *testing.T) {
 	t.Parallel()
 	g := start(t, "[agent]\nsystem_prompt = \"The gateway's own prompt.\"\n[llm]\nvision = true")
@@ -71,8 +70,8 @@ func TestAResponseWithoutASessionIsStateless(t *testing.T) {
 	}
 }
 
-// The events of a stream come in OpenAI's order, numbered from 0, and what they add up to is
-// the response at the end.
+// The events of a stream come in OpenAI's order, numbered from 0, and together make up the response at
+// the end.
 func TestEventsOfAResponse(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -168,8 +167,8 @@ func TestAStreamedResponseOfASessionWithTools(t *testing.T) {
 	}
 }
 
-// What the gateway can't honour is refused by its name, in OpenAI's shape.
-func TestResponsesRefuseByName(t *testing.T) {
+// Parameters that the gateway does not support are refused by name, in OpenAI's error format.
+func TestUnsupportedParametersOfResponsesAreNamed(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	for body, param := range map[string]string{

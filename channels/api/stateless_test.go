@@ -10,8 +10,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// A client that names no session gets what OpenAI gives: the model sees the client's
-// messages and nothing else, and the gateway keeps nothing.
+// A completion without a session is like one of OpenAI: the model is sent the client's messages and
+// nothing else, and the gateway stores nothing.
 func TestACompletionWithoutASessionIsStateless(t *testing.T) {
 	t.Parallel()
 	g := start(t, "[agent]\nsystem_prompt = \"The gateway's own prompt.\"")
@@ -42,7 +42,7 @@ func TestACompletionWithoutASessionIsStateless(t *testing.T) {
 	}
 }
 
-// With stateless = false such a client talks in one session, as it did before.
+// With stateless = false, such requests go to the default session.
 func TestACompletionWithoutASessionGoesToTheDefaultOne(t *testing.T) {
 	t.Parallel()
 	g := startHTTP(t, "auth = \"none\"\nstateless = false")
@@ -54,8 +54,8 @@ func TestACompletionWithoutASessionGoesToTheDefaultOne(t *testing.T) {
 	}
 }
 
-// A client brings its tools along, calls them itself, and gives the results back,
-// whole and as a stream.
+// A client sends its own tools, calls them itself, and returns the results, with and without
+// streaming.
 func TestAClientCallsItsOwnTools(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -102,9 +102,9 @@ func TestAClientCallsItsOwnTools(t *testing.T) {
 	}
 }
 
-// What the gateway can't honour is refused by the parameter's name; what makes no
-// difference to an answer is taken.
-func TestParametersAreNeverIgnored(t *testing.T) {
+// Parameters that the gateway does not support are refused by name; those that do not change the answer
+// are accepted.
+func TestUnsupportedParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	const say = `"messages":[{"role":"user","content":"hi"}]}`
@@ -138,8 +138,8 @@ func TestParametersAreNeverIgnored(t *testing.T) {
 	}
 }
 
-// A failed model tells a program what it can do, in the shape and with the status
-// that OpenAI's clients know. Nothing is stored, so it may simply ask again.
+// When the model fails, a program gets an error with the status and in the format that OpenAI's clients
+// know. Nothing is stored, so it may simply ask again.
 func TestFailuresOfStatelessCompletions(t *testing.T) {
 	t.Parallel()
 	g := start(t)
@@ -170,9 +170,9 @@ func TestFailuresOfStatelessCompletions(t *testing.T) {
 	}
 }
 
-// A stream that breaks off ends with an error: the text that was sent can't be taken
-// back, and a second answer behind it would be nonsense.
-func TestAStatelessStreamThatBreaksOff(t *testing.T) {
+// A stream that breaks off ends with an error: its text can't be taken back, so that a second attempt
+// would add another answer to it.
+func TestBrokenStatelessStreamEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.model.Script(llmtest.Answer{Text: "Once upon a time there was", CutAfter: 3}, llmtest.Answer{Text: "Another story."})
@@ -184,8 +184,7 @@ func TestAStatelessStreamThatBreaksOff(t *testing.T) {
 	}
 }
 
-// Everything under /v1 is refused in OpenAI's shape, also what the server refuses
-// before the API sees it.
+// All errors under /v1 have OpenAI's format, also those of the server in front of the API.
 func TestErrorsUnderV1HaveOpenAIsShape(t *testing.T) {
 	t.Parallel()
 	g := startHTTP(t, "token = \""+token+"\"")
@@ -222,7 +221,7 @@ func TestErrorsUnderV1HaveOpenAIsShape(t *testing.T) {
 	}
 }
 
-// Pictures go with a request where the model sees them.
+// Pictures are accepted if the model has vision.
 func TestPicturesOfAStatelessCompletion(t *testing.T) {
 	t.Parallel()
 	const asked = `{"messages":[{"role":"user","content":[{"type":"text","text":"what is it?"},

@@ -42,7 +42,7 @@ func (g *gateway) open(method, path, body string, headers ...string) *stream {
 	return &stream{g.t, answer.Body, bufio.NewReader(answer.Body)}
 }
 
-// next is the next event; ok says that there was one.
+// next returns the next event; ok is false at the end of the stream.
 func (s *stream) next() (e sent, ok bool) {
 	for {
 		line, err := s.reader.ReadString('\n')
@@ -65,7 +65,7 @@ func (s *stream) next() (e sent, ok bool) {
 	}
 }
 
-// until reads up to an event of that name.
+// until reads up to an event of a name, and returns it.
 func (s *stream) until(name string) sent {
 	s.t.Helper()
 	for {
@@ -79,7 +79,7 @@ func (s *stream) until(name string) sent {
 	}
 }
 
-// rest reads to the end.
+// rest returns all events up to the end of the stream.
 func (s *stream) rest() (all []sent) {
 	for {
 		e, ok := s.next()
@@ -90,8 +90,8 @@ func (s *stream) rest() (all []sent) {
 	}
 }
 
-// heard is the text of the deltas since the last reset.
-func heard(t *testing.T, events []sent) (text string) {
+// deltaText returns the text of the deltas since the last reset.
+func deltaText(t *testing.T, events []sent) (text string) {
 	t.Helper()
 	for _, e := range events {
 		switch e.name {

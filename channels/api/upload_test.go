@@ -15,8 +15,8 @@ import (
 
 const filesOf = "/api/v1/sessions/" + task + "/files"
 
-// A file is uploaded first, and goes with the message that names it.
-func TestAnUploadedFileGoesWithAMessage(t *testing.T) {
+// A file is uploaded first, and sent with the message that names it.
+func TestUploadedFileIsSentWithTheMessageThatNamesIt(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	large := strings.Repeat("a line of a long report\n", 500_000) // beyond what JSON may have
@@ -84,13 +84,13 @@ func TestAFileIsUploadedAsAForm(t *testing.T) {
 	}
 }
 
-// zeros is a body of so many bytes that counts what is read of it.
-type zeros struct {
+// zeroBody is a request body of left bytes that counts how many were read.
+type zeroBody struct {
 	left int64
 	read atomic.Int64
 }
 
-func (z *zeros) Read(p []byte) (int, error) {
+func (z *zeroBody) Read(p []byte) (int, error) {
 	if z.left == 0 {
 		return 0, io.EOF
 	}
@@ -100,12 +100,12 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A file of 2 GB is refused in words, before much of it was sent.
+// A file of 2 GB is refused before much of it was sent.
 func TestAHugeUploadIsRefusedEarly(t *testing.T) {
 	t.Parallel()
 	g := start(t, "[files]", "max_file = 2")
 	for name, length := range map[string]int64{"said": 2 << 30, "not said": -1} {
-		body := &zeros{left: 2 << 30}
+		body := &zeroBody{left: 2 << 30}
 		request, err := http.NewRequestWithContext(t.Context(), "POST", g.url+filesOf+"?name=huge.bin", body)
 		if err != nil {
 			t.Fatal(err)
@@ -127,9 +127,9 @@ func TestAHugeUploadIsRefusedEarly(t *testing.T) {
 	}
 }
 
-// The pictures of an answer are in the answer, in the messages, and in OpenAI's protocol as
-// OpenRouter has them.
-func TestPicturesOfAnAnswer(t *testing.T) {
+// The pictures of an answer are in the reply, in the messages, and in OpenAI's protocol in
+// OpenRouter's format.
+func TestPicturesOfAnAnswerAreInEveryFormatOfIt(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	png := llm.Image{MediaType: "image/png", Data: []byte("\x89PNG\r\n\x1a\n and more")}

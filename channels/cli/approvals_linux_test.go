@@ -8,10 +8,9 @@ import (
 	"parley/llm/llmtest"
 )
 
-// A question about a tool call is answered with a word, and the answer stands below it as
-// one of this chat.
+// A question about a tool call is answered with a word. The model's answer follows below.
 func TestQuestionAtATerminal(t *testing.T) {
-	p := sit(t, func(string) llmtest.Answer {
+	p := openChat(t, func(string) llmtest.Answer {
 		return llmtest.Answer{Text: "I wait.", ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "wait", Arguments: `{"for": "tea"}`}}}
 	}, "[tools]\nask = [\"wait\"]")
 	close(p.tool)

@@ -23,16 +23,15 @@ import (
 
 const columns, rows = 60, 20
 
-// TestMain gives the tests a terminal that can do what people's can, and a time zone in
-// which no time reads as in UTC.
+// TestMain sets the type of a usual terminal, and a time zone in which no time reads as in UTC.
 func TestMain(m *testing.M) {
 	os.Setenv("TERM", "xterm")
 	time.Local = time.FixedZone("Asia/Kathmandu", 5*3600+45*60)
 	os.Exit(m.Run())
 }
 
-// person sits at a terminal of a whole gateway, and presses its keys.
-type person struct {
+// terminalUser types in a terminal chat of a whole gateway.
+type terminalUser struct {
 	*gatewaytest.Gateway
 	t       *testing.T
 	keys    *os.File // the terminal's other end
@@ -41,18 +40,18 @@ type person struct {
 	tool    chan struct{} // closed lets a call of the tool "wait" end
 }
 
-// sit opens a chat with a model that answers as a test says. config is TOML that the
-// gateway's configuration has, too.
-func sit(t *testing.T, answer func(question string) llmtest.Answer, config ...string) *person {
+// openChat opens a chat whose model gives these answers. config is TOML that is added to the
+// gateway's configuration.
+func openChat(t *testing.T, answer func(question string) llmtest.Answer, config ...string) *terminalUser {
 	t.Helper()
 	t.Parallel()
-	return sitIn(t, t.TempDir(), answer, config...)
+	return openChatIn(t, t.TempDir(), answer, config...)
 }
 
-// sitIn opens a chat on the files of a gateway in dir, which may be those of an earlier one.
-func sitIn(t *testing.T, dir string, answer func(question string) llmtest.Answer, config ...string) *person {
+// openChatIn opens a chat with a gateway whose files are in dir, maybe from an earlier gateway.
+func openChatIn(t *testing.T, dir string, answer func(question string) llmtest.Answer, config ...string) *terminalUser {
 	t.Helper()
-	p := &person{t: t, tool: make(chan struct{})}
+	p := &terminalUser{t: t, tool: make(chan struct{})}
 	p.keys, p.program = clitest.OpenPTY(t, columns, rows)
 	p.screen = clitest.NewScreen(columns, rows)
 	go func() { _, _ = io.Copy(p.screen, p.keys) }() // ends when the terminal is closed
@@ -71,7 +70,7 @@ func sitIn(t *testing.T, dir string, answer func(question string) llmtest.Answer
 	return p
 }
 
-func (p *person) wait(ctx context.Context, _ json.RawMessage) (string, error) {
+func (p *terminalUser) wait(ctx context.Context, _ json.RawMessage) (string, error) {
 	select {
 	case <-p.tool:
 		return "done", nil
@@ -81,28 +80,28 @@ func (p *person) wait(ctx context.Context, _ json.RawMessage) (string, error) {
 }
 
 // types presses keys.
-func (p *person) types(keys string) {
+func (p *terminalUser) types(keys string) {
 	p.t.Helper()
 	if _, err := io.WriteString(p.keys, keys); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// sees waits until the terminal, with all that has scrolled, shows a text.
-func (p *person) sees(want string) {
+// sees waits until the terminal shows a text, or has scrolled it out.
+func (p *terminalUser) sees(want string) {
 	p.t.Helper()
 	p.awaits(fmt.Sprintf("%q", want), func(text string) bool { return strings.Contains(text, want) })
 }
 
-// atRest waits for an empty line with nothing at work above it.
-func (p *person) atRest() {
+// atRest waits for an empty prompt and the end of all work that is shown above it.
+func (p *terminalUser) atRest() {
 	p.t.Helper()
 	p.awaits("the empty line", func(text string) bool {
 		return strings.HasSuffix(text, "\n›") && !strings.Contains(text, "thinking …") && !strings.Contains(text, "stopping …")
 	})
 }
 
-func (p *person) awaits(what string, is func(text string) bool) {
+func (p *terminalUser) awaits(what string, is func(text string) bool) {
 	p.t.Helper()
 	for deadline := time.Now().Add(waittest.Patience); !is(p.screen.Text()); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -113,7 +112,7 @@ func (p *person) awaits(what string, is func(text string) bool) {
 
 // newest returns the newest message of a role in the terminal's session, as it is stored;
 // "" for none.
-func (p *person) newest(role conversation.Role) string {
+func (p *terminalUser) newest(role conversation.Role) string {
 	p.t.Helper()
 	active, err := p.Store().Active(p.t.Context(), cli.Key(cli.DefaultSession))
 	if errors.Is(err, conversation.ErrNotFound) {
@@ -134,14 +133,14 @@ func (p *person) newest(role conversation.Role) string {
 	return ""
 }
 
-// since returns what the terminal shows behind the last of a text.
-func (p *person) since(mark string) string {
+// since returns what the terminal shows after the last occurrence of mark.
+func (p *terminalUser) since(mark string) string {
 	text := p.screen.Text()
 	return text[strings.LastIndex(text, mark)+len(mark):]
 }
 
 // asks sends a question and waits until it is answered.
-func (p *person) asks(question string) {
+func (p *terminalUser) asks(question string) {
 	p.t.Helper()
 	p.types(question + "\r")
 	p.awaits("the answer to "+question, func(text string) bool {
@@ -151,21 +150,22 @@ func (p *person) asks(question string) {
 	})
 }
 
-// resizes is what the window does that the terminal is in.
-func (p *person) resizes(width, height uint16) {
+// resizes changes the size of the terminal's window.
+func (p *terminalUser) resizes(width, height uint16) {
 	p.t.Helper()
 	clitest.Resize(p.t, p.program, width, height)
 	p.screen.SetSize(int(width), int(height))
 }
 
 // leaves waits for the end of the gateway.
-func (p *person) leaves() {
+func (p *terminalUser) leaves() {
 	p.t.Helper()
 	p.awaits("the end of the gateway", func(string) bool { return p.HasEnded() })
 }
 
-// obeys fails the test if the terminal was sent what steers it.
-func (p *person) obeys() {
+// expectNoControlSequences fails the test if the terminal got escape sequences that the chat does
+// not use.
+func (p *terminalUser) expectNoControlSequences() {
 	p.t.Helper()
 	if unknown := p.screen.Unknown(); len(unknown) > 0 {
 		p.t.Errorf("the terminal was sent %q", unknown)

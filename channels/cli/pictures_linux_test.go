@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// In a chat the pictures stand below their answer.
+// In a chat, the paths of the saved pictures are shown below their answer.
 func TestChatSavesThePicturesOfAnAnswer(t *testing.T) {
-	p := sit(t, twoCats)
+	p := openChat(t, answerWithTwoPictures)
 	p.types("draw\r")
 	p.sees("picture-2.png")
 	p.atRest()

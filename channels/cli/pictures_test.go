@@ -12,18 +12,17 @@ import (
 	"parley/llm/llmtest"
 )
 
-// twoCats is an answer with pictures.
-func twoCats(string) llmtest.Answer {
+// answerWithTwoPictures returns an answer with two pictures.
+func answerWithTwoPictures(string) llmtest.Answer {
 	return llmtest.Answer{Text: "Two cats.", Images: []llm.Image{
 		{MediaType: "image/png", Data: []byte("\x89PNG\x0d\x0a\x1a\x0a one")}, {MediaType: "image/png", Data: []byte("\x89PNG\x0d\x0a\x1a\x0a two")},
 	}}
 }
 
-// The pictures of an answer belong to it: a pipe ends behind the last one, and says of
-// each where it is.
+// A piped chat saves all pictures of an answer before it ends, and prints their paths.
 func TestPipeSavesThePicturesOfAnAnswer(t *testing.T) {
 	t.Parallel()
-	s := newScript(t, twoCats)
+	s := newPipeHarness(t, answerWithTwoPictures)
 	folder := t.TempDir()
 	one, two := filepath.Join(folder, "picture-1.png"), filepath.Join(folder, "picture-2.png")
 	out, _, err := s.pipes("draw\n", gateway.Terminal{Folder: folder})

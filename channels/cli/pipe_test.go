@@ -23,14 +23,14 @@ import (
 	"parley/plaintext"
 )
 
-// script runs chats whose input and output are pipes, on one gateway's files.
-type script struct {
+// pipeHarness runs chats whose input and output are pipes, with the files of one gateway.
+type pipeHarness struct {
 	*gatewaytest.Gateway
 	t *testing.T
 }
 
-// piped is one of its chats.
-type piped struct {
+// pipedChat is a chat of a pipeHarness.
+type pipedChat struct {
 	t             *testing.T
 	in            *os.File // what the chat reads
 	out, problems gatewaytest.Log
@@ -38,20 +38,20 @@ type piped struct {
 	interrupt     context.CancelFunc
 }
 
-func newScript(t *testing.T, answer func(question string) llmtest.Answer) script {
+func newPipeHarness(t *testing.T, answer func(question string) llmtest.Answer) pipeHarness {
 	t.Helper()
-	s := script{gatewaytest.New(t, gatewaytest.Options{InProcess: true, Config: "[agent]\ndrain_timeout = \"10ms\"\n"}), t}
+	s := pipeHarness{gatewaytest.New(t, gatewaytest.Options{InProcess: true, Config: "[agent]\ndrain_timeout = \"10ms\"\n"}), t}
 	storetest.Make(t, s.Database)
 	s.Model.Reply(func(c llmtest.Call) llmtest.Answer { return answer(c.LastUser()) })
 	return s
 }
 
 // opens starts a chat.
-func (s script) opens(terminal gateway.Terminal) *piped {
+func (s pipeHarness) opens(terminal gateway.Terminal) *pipedChat {
 	s.t.Helper()
 	read, in, err := os.Pipe()
 	s.must(err)
-	p := &piped{t: s.t, in: in, ended: make(chan error, 1)}
+	p := &pipedChat{t: s.t, in: in, ended: make(chan error, 1)}
 	terminal.In, terminal.Err = read, &p.problems
 	printed := make(chan struct{})
 	if terminal.Out == nil {
@@ -75,7 +75,7 @@ func (s script) opens(terminal gateway.Terminal) *piped {
 }
 
 // pipes runs a chat with an input, to its end.
-func (s script) pipes(input string, terminal gateway.Terminal) (out, problems string, err error) {
+func (s pipeHarness) pipes(input string, terminal gateway.Terminal) (out, problems string, err error) {
 	s.t.Helper()
 	p := s.opens(terminal)
 	p.writes(input)
@@ -83,19 +83,19 @@ func (s script) pipes(input string, terminal gateway.Terminal) (out, problems st
 	return p.ends()
 }
 
-func (p *piped) writes(input string) {
+func (p *pipedChat) writes(input string) {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, input); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-func (p *piped) prints(want string) {
+func (p *pipedChat) prints(want string) {
 	p.t.Helper()
 	gatewaytest.Await(p.t, fmt.Sprintf("%q", want), func() bool { return p.out.String() == want })
 }
 
-func (p *piped) ends() (out, problems string, err error) {
+func (p *pipedChat) ends() (out, problems string, err error) {
 	p.t.Helper()
 	gatewaytest.Await(p.t, "the end of the chat", func() bool { return len(p.ended) > 0 })
 	p.in.Close()
@@ -104,15 +104,15 @@ func (p *piped) ends() (out, problems string, err error) {
 	return p.out.String(), p.problems.String(), err
 }
 
-func (s script) must(err error) {
+func (s pipeHarness) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// asked returns what was asked in a session, as it is stored.
-func (s script) asked(session string) (asked []string) {
+// asked returns the stored user messages of a session.
+func (s pipeHarness) asked(session string) (asked []string) {
 	s.t.Helper()
 	store := s.Store()
 	active, err := store.Active(s.t.Context(), cli.Key(session))
@@ -130,13 +130,13 @@ func (s script) asked(session string) (asked []string) {
 	return asked
 }
 
-// Piped input is one message; with --lines, each line is one. Answers are printed as the
-// model wrote them, without what would steer a terminal: a pipe mostly ends on one.
+// Piped input is one message; with --lines, each line is one. Answers are printed as the model wrote
+// them, but without control characters, since the output mostly ends up in a terminal.
 func TestPipedInput(t *testing.T) {
 	t.Parallel()
 	const answer = "\x1b[2J**a**\u202eb\u009b31m\u2066c\u0085\x7f\u05d0\n"
 	const printed = "[2J**a**b31mc\u05d0\n"
-	s := newScript(t, func(string) llmtest.Answer { return llmtest.Answer{Text: answer} })
+	s := newPipeHarness(t, func(string) llmtest.Answer { return llmtest.Answer{Text: answer} })
 	long := strings.Repeat("long ", 3<<20/5) + "end"
 	for session, test := range map[string]struct {
 		input    string
@@ -163,10 +163,10 @@ func TestPipedInput(t *testing.T) {
 	}
 }
 
-// Why there is no answer is for standard error, and scripts see it by the status.
+// A failure is explained on standard error, and ends the chat with an error status.
 func TestFailureOfThePipeIsAnError(t *testing.T) {
 	t.Parallel()
-	s := newScript(t, func(question string) llmtest.Answer {
+	s := newPipeHarness(t, func(question string) llmtest.Answer {
 		if strings.HasSuffix(question, "bad") {
 			return llmtest.Answer{Status: http.StatusUnauthorized}
 		}
@@ -178,12 +178,11 @@ func TestFailureOfThePipeIsAnError(t *testing.T) {
 	}
 }
 
-// Whoever waits at a script for a busy model is told so on standard error. The output has the
-// answer alone.
+// Standard error says that the model is busy. Standard output has the answer alone.
 func TestPipeSaysThatTheModelIsBusy(t *testing.T) {
 	t.Parallel()
 	var tries atomic.Int32
-	s := newScript(t, func(string) llmtest.Answer {
+	s := newPipeHarness(t, func(string) llmtest.Answer {
 		if tries.Add(1) == 1 {
 			return llmtest.Answer{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}}
 		}
@@ -195,12 +194,12 @@ func TestPipeSaysThatTheModelIsBusy(t *testing.T) {
 	}
 }
 
-// What one leaves before the answer, or can't be printed, is answered in the next chat of
-// the same session, and in no other.
+// An answer that comes after the end of its chat, or can't be printed, is shown in the next chat of the
+// same session, and in no other.
 func TestReplyWaitsForTheNextChatOfItsSession(t *testing.T) {
 	t.Parallel()
 	hung := make(chan struct{})
-	s := newScript(t, func(question string) llmtest.Answer {
+	s := newPipeHarness(t, func(question string) llmtest.Answer {
 		select {
 		case <-hung:
 			return llmtest.Answer{Text: "re " + question[strings.LastIndexByte(question, '\n')+1:]}
@@ -238,9 +237,9 @@ func TestReplyWaitsForTheNextChatOfItsSession(t *testing.T) {
 	}
 }
 
-func TestPipeEndsInWordsWhenAMessageIsNotStored(t *testing.T) {
+func TestPipeReportsAMessageThatIsNotStored(t *testing.T) {
 	t.Parallel()
-	s := newScript(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
+	s := newPipeHarness(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
 	storetest.Exec(t, s.Store(), diskFull)
 	_, _, err := s.pipes("hello\n", gateway.Terminal{})
 	if err == nil || !strings.Contains(err.Error(), `"hello" was not stored`) || !strings.Contains(err.Error(), "the disk is full") {
@@ -248,13 +247,13 @@ func TestPipeEndsInWordsWhenAMessageIsNotStored(t *testing.T) {
 	}
 }
 
-// diskFull has the database refuse messages.
+// diskFull makes the database refuse messages.
 const diskFull = `CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`
 
-// A file that a reply brings lies in the folder, beside what was there.
+// Files of replies are saved in the folder, and overwrite nothing there.
 func TestFilesOfReplies(t *testing.T) {
 	t.Parallel()
-	s := newScript(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
+	s := newPipeHarness(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
 	folder := t.TempDir()
 	export := gateway.Terminal{Folder: folder, Lines: true}
 	out, _, err := s.pipes("hello\n/title ../../talk\n/export md\n/export md\n", export)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is read, or can be read later, is no reason to end a chat.
+// A chat does not end while its output is read, or can be read later.
 func TestOutputsWithReadersAreKept(t *testing.T) {
 	reader, out, err := os.Pipe()
 	if err != nil {

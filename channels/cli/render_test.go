@@ -12,12 +12,12 @@ import (
 
 var anySGR = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
-// shown is what rendered markdown reads like in a terminal with colours.
+// shown returns the visible text of Markdown in a terminal with colours.
 func shown(src string, columns int) string {
 	return anySGR.ReplaceAllString(strings.Join(newTypesetter(true).render(src, columns), "\n"), "")
 }
 
-func TestMarkdownReads(t *testing.T) {
+func TestMarkdownIsRendered(t *testing.T) {
 	for name, tc := range map[string]struct{ src, want string }{
 		"paragraphs":       {"one\ntwo\n\nthree", "one two\n\nthree"},
 		"hard break":       {"one  \ntwo\\\nthree", "one\ntwo\nthree"},
@@ -91,7 +91,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-func TestLooks(t *testing.T) {
+func TestStylesOfMarkdown(t *testing.T) {
 	src := "### T\n\n**b** *i* ~~s~~ `c` ***both***\n\n[a](http://b.c)"
 	want := []string{
 		"\x1b[1mT\x1b[0m",
@@ -109,8 +109,8 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// A look must not run on into the indent of a wrapped line.
-func TestLooksEndWithTheLine(t *testing.T) {
+// A style must not continue in the indent of a wrapped line.
+func TestStylesEndWithTheLine(t *testing.T) {
 	for _, line := range newTypesetter(true).render("> - **"+strings.Repeat("word ", 20)+"end**", 30) {
 		if !strings.HasSuffix(line, "\x1b[0m") {
 			t.Errorf("%q goes on", line)
@@ -118,7 +118,7 @@ func TestLooksEndWithTheLine(t *testing.T) {
 	}
 }
 
-// One such answer would freeze the terminal for seconds if it were parsed.
+// Texts whose parsing would take seconds are shown as they were written.
 func TestCostlyMarkdownShowsAsItIs(t *testing.T) {
 	for name, hostile := range map[string]string{
 		"quotes": strings.Repeat("> ", 30_000), "lists": strings.Repeat("- ", 30_000), "links": strings.Repeat("[a](", 15_000),
@@ -161,7 +161,7 @@ func TestFormulasStayAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// A command is read off and typed: it stays in one line.
+// Commands and addresses are not wrapped, so that people can copy them.
 func TestCommandsAreNotBroken(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	m := newTypesetter(newPalette())
@@ -184,7 +184,7 @@ func TestNoColor(t *testing.T) {
 	}
 }
 
-// The lines of a recap are wrapped between words, and indented on every row.
+// The lines of a recap are wrapped between words, and every row is indented.
 func TestIntroIsWrappedAtWordsAndKeepsItsIndent(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

@@ -18,7 +18,7 @@ func said(role conversation.Role, text string, before time.Duration) conversatio
 	return conversation.Message{Role: role, Content: text, At: noon.Add(-before)}
 }
 
-func TestRecapShowsTheLastExchanges(t *testing.T) {
+func TestRecapShowsTheLastTurns(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	user, assistant := conversation.RoleUser, conversation.RoleAssistant
 	stopped := said(assistant, "fo", 2*time.Hour)
@@ -85,7 +85,7 @@ func TestSessionNames(t *testing.T) {
 	}
 }
 
-func TestPick(t *testing.T) {
+func TestConversationIsPickedByNumberOrWords(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	from := []conversation.Conversation{
 		{ID: "a", Title: "Plans for\x1b the\u202e garden\u2069", Messages: 12, UpdatedAt: noon.Add(-time.Hour), Active: true},
@@ -162,10 +162,10 @@ func TestFirstBlock(t *testing.T) {
 	}
 }
 
-// steers says what must reach no terminal of what is shown on it.
+// steers reports whether a character would control the terminal.
 func steers(r rune) bool { return r != '\n' && plaintext.Steers(r) }
 
-func TestRecapSteersNoTerminal(t *testing.T) {
+func TestRecapHasNoControlCharacters(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	got := recapOf([]conversation.Message{said(conversation.RoleUser, "a\x1b[2J\u202eb"+strings.Repeat("\u200b\n", 20), time.Hour), said(conversation.RoleAssistant, "\u2066c\u009b", time.Hour)})
 	if strings.ContainsFunc(got, steers) || !strings.Contains(got, "a[2Jb") {

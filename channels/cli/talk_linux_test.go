@@ -18,11 +18,11 @@ import (
 	"parley/plaintext"
 )
 
-// One evening at a terminal: answers are rendered, what is typed meanwhile waits, and
-// lines of any length and files reach the model as they were.
-func TestTalkAtATerminal(t *testing.T) {
+// A long chat: answers are rendered, messages that are typed meanwhile wait, and lines of any length
+// and files reach the model unchanged.
+func TestChatInATerminal(t *testing.T) {
 	broken := false
-	p := sit(t, func(question string) llmtest.Answer {
+	p := openChat(t, func(question string) llmtest.Answer {
 		switch {
 		case strings.HasSuffix(question, "render"):
 			return llmtest.Answer{Text: "Some **bold** words.\n\n- one\n- two\n\nIt is \\(a^2\\,b\\), and\n\n\\[\\int_0^1 x\\,dx\\]"}
@@ -76,7 +76,7 @@ func TestTalkAtATerminal(t *testing.T) {
 
 	p.types("break\r")
 	p.sees("void\n")
-	p.sees(")\nAnother answer.\n›") // behind words that say that it begins anew
+	p.sees(")\nAnother answer.\n›") // after a notice that a new conversation begins
 
 	for _, n := range []int{columns - 3, columns - 2, columns - 1, 2*columns - 2, 2*columns - 1, 10 * columns} {
 		line := strings.Repeat("w", n)
@@ -127,7 +127,7 @@ func TestTalkAtATerminal(t *testing.T) {
 
 	before := time.Now()
 	p.asks("what time is it?")
-	p.types("/\t") // all that begin like this
+	p.types("/\t") // lists all commands
 	p.sees("/help        Show the commands")
 	p.types("his\t1\r")
 	p.awaits("the newest turn, by the clock of the machine", func(string) bool {
@@ -139,15 +139,15 @@ func TestTalkAtATerminal(t *testing.T) {
 	p.sees("› what time is it?")
 	p.types("\x15\x04")
 	p.leaves()
-	p.obeys()
+	p.expectNoControlSequences()
 }
 
-// The terminal says that the model is busy, and for how long, before it is asked again: the
-// second call gets no answer until that stands there.
-func TestBusyModelIsSaidBeforeItIsAskedAgain(t *testing.T) {
+// The terminal says that the model is busy, and for how long, before the next attempt: the second call
+// gets no answer until the notice is shown.
+func TestBusyModelIsReportedBeforeTheNextAttempt(t *testing.T) {
 	said := make(chan struct{})
 	var calls atomic.Int64
-	p := sit(t, func(string) llmtest.Answer {
+	p := openChat(t, func(string) llmtest.Answer {
 		if calls.Add(1) > 1 {
 			<-said
 		}
@@ -161,7 +161,7 @@ func TestBusyModelIsSaidBeforeItIsAskedAgain(t *testing.T) {
 	p.atRest()
 }
 
-// Whatever a model answers, the terminal shows it and obeys nothing of it.
+// No answer of a model can control the terminal.
 func TestHostileAnswers(t *testing.T) {
 	answers := map[string]string{
 		"escapes":       "safe \x1b[2J\x1b]0;title\x07 \u009b31m end",
@@ -177,7 +177,7 @@ func TestHostileAnswers(t *testing.T) {
 		"wide table":    strings.Repeat("|a", 500) + "\n" + strings.Repeat("|-", 500) + "\n" + strings.Repeat("|a\n", 9000) + "\nend",
 		"long":          strings.Repeat("word ", 1<<16/5) + "\n\nend",
 	}
-	p := sit(t, func(question string) llmtest.Answer { return llmtest.Answer{Text: answers[question]} })
+	p := openChat(t, func(question string) llmtest.Answer { return llmtest.Answer{Text: answers[question]} })
 	for kind := range answers {
 		p.types("/clear yes\r")
 		p.atRest()
@@ -190,12 +190,12 @@ func TestHostileAnswers(t *testing.T) {
 			t.Errorf("%s: the terminal shows %q", kind, screen)
 		}
 	}
-	p.obeys()
+	p.expectNoControlSequences()
 }
 
-// A picture that the model can't see is said before it is sent; entered again, it is sent.
-func TestUnseenPictureIsSaidBeforeItIsSent(t *testing.T) {
-	p := sit(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} }, "[llm]\nvision = false")
+// The chat warns before it sends a picture that the model can't see. Entered again, it is sent.
+func TestPictureThatTheModelCannotSeeIsSentOnlyWhenEnteredAgain(t *testing.T) {
+	p := openChat(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} }, "[llm]\nvision = false")
 	picture := filepath.Join(t.TempDir(), "cat.png")
 	if err := os.WriteFile(picture, []byte("\x89PNG\r\n\x1a\n and more"), 0o600); err != nil {
 		t.Fatal(err)
@@ -211,11 +211,10 @@ func TestUnseenPictureIsSaidBeforeItIsSent(t *testing.T) {
 	})
 }
 
-// A line that grows taller than the screen is seen around the cursor, and leaves no copies
-// of itself above; neither does one that comes back from the history. Sent, it stands there
-// once, whole.
+// Of an input that is taller than the screen, the rows around the cursor are shown, without copies of
+// it above. The same holds for one from the history. When it is sent, it is shown once, completely.
 func TestLineTallerThanTheScreen(t *testing.T) {
-	p := sit(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
+	p := openChat(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
 	p.types("hello\r")
 	p.sees("fine\n›")
 	line, want := "", "› typed 0"
@@ -227,7 +226,7 @@ func TestLineTallerThanTheScreen(t *testing.T) {
 	}
 	once := func(what string) {
 		t.Helper()
-		p.awaits("each row once, below what stood above, "+what, func(text string) bool { // while it is drawn, a row may be there twice
+		p.awaits("each row once, below the earlier text, "+what, func(text string) bool { // while it is drawn, a row may be there twice
 			for i := range rows + 10 {
 				if strings.Count(text+"\n", fmt.Sprintf("typed %d\n", i)) > 1 {
 					return false
@@ -253,8 +252,8 @@ func TestLineTallerThanTheScreen(t *testing.T) {
 	once("taken back")
 }
 
-func TestMessageThatIsNotStoredComesBack(t *testing.T) {
-	p := sit(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
+func TestMessageThatIsNotStoredReturnsToTheInput(t *testing.T) {
+	p := openChat(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
 	storetest.Exec(t, p.Store(), diskFull)
 	p.types("precious\r")
 	p.sees("The message was not stored:")
@@ -264,11 +263,11 @@ func TestMessageThatIsNotStoredComesBack(t *testing.T) {
 	p.sees("› precious\nfine\n›")
 }
 
-// What was typed and not entered is not sent at the end, and what was entered can be
-// fetched again in the next chat.
+// An unfinished input is not sent when the chat ends. Earlier inputs are in the history of the next
+// chat.
 func TestHalfTypedLineIsNotSentAtTheEnd(t *testing.T) {
 	fine := func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} }
-	p := sit(t, fine)
+	p := openChat(t, fine)
 	p.types("one\\\rtwo\r")
 	p.sees("fine\n›")
 	p.types("do not send this")
@@ -278,7 +277,7 @@ func TestHalfTypedLineIsNotSentAtTheEnd(t *testing.T) {
 	if info, err := os.Stat(history); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("history file: %v, %v; want it readable by the user alone", info, err)
 	}
-	p = sitIn(t, p.Dir, fine)
+	p = openChatIn(t, p.Dir, fine)
 	p.types("\x1b[A")
 	p.sees("› one\ntwo")
 	p.types("! but not this")
@@ -291,12 +290,12 @@ func TestHalfTypedLineIsNotSentAtTheEnd(t *testing.T) {
 	}
 }
 
-// What a server calls its model stands on the screen as well.
-func TestNameOfTheModelSteersNoTerminal(t *testing.T) {
-	p := sit(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} }, `[llm]`, `model = "mo\u001b]0;owned\u0007\u001b[2J\u009b31m\u202edel\u2067"`)
+// The model's name, which its server gives, is shown without control characters.
+func TestNameOfTheModelHasNoControlCharacters(t *testing.T) {
+	p := openChat(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} }, `[llm]`, `model = "mo\u001b]0;owned\u0007\u001b[2J\u009b31m\u202edel\u2067"`)
 	p.sees("del")
 	if screen := p.screen.Text(); strings.ContainsFunc(screen, func(r rune) bool { return r != '\n' && plaintext.Steers(r) }) {
 		t.Errorf("the terminal shows %q", screen)
 	}
-	p.obeys()
+	p.expectNoControlSequences()
 }

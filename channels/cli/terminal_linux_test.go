@@ -14,10 +14,10 @@ import (
 	"parley/llm/llmtest"
 )
 
-// Ctrl-C ends whatever is going on, and nothing else: what there is of the answer stands
-// on the screen once, and the next question is answered.
+// Ctrl-C ends what is going on, and nothing else: the beginning of the answer is shown once, and the
+// next question is answered.
 func TestCtrlCInEveryState(t *testing.T) {
-	p := sit(t, func(question string) llmtest.Answer {
+	p := openChat(t, func(question string) llmtest.Answer {
 		switch {
 		case strings.Contains(question, "thinks"):
 			return llmtest.Answer{Text: "too late", Delay: time.Hour}
@@ -70,14 +70,14 @@ func TestCtrlCInEveryState(t *testing.T) {
 	}
 	p.types("\x03")
 	p.leaves()
-	p.obeys()
+	p.expectNoControlSequences()
 }
 
-// Whoever leaves while an answer is made finds it at the next start, and the terminal is
-// given back as it was.
-func TestAnswerOfAnEarlierChatIsSaidToBeFromBefore(t *testing.T) {
+// An answer that comes after its chat has ended is shown at the next start. The chat leaves the
+// terminal's settings as they were.
+func TestAnswerFromAnEarlierChatIsMarkedAsEarlier(t *testing.T) {
 	slow := make(chan struct{})
-	p := sit(t, func(question string) llmtest.Answer {
+	p := openChat(t, func(question string) llmtest.Answer {
 		select {
 		case <-slow:
 			return llmtest.Answer{Text: "re " + question}
@@ -112,11 +112,10 @@ func TestAnswerOfAnEarlierChatIsSaidToBeFromBefore(t *testing.T) {
 	})
 }
 
-// The last answers are shown again as they were shown when they came, not as the model wrote
-// them.
-func TestWhereOneLeftOffReadsLikeTheAnswer(t *testing.T) {
+// A recap renders the last answers like the chat did when they came.
+func TestRecapLooksLikeTheOriginalAnswer(t *testing.T) {
 	answer := "Some **bold** words of `code`, see [Go](https://go.dev) for 2\\,3 more words, which go on and on.\n\n- one\n- **two**\n\n```go\nx := 1\n```\n\n" + strings.Repeat("and more\n\n", 9)
-	p := sit(t, func(string) llmtest.Answer { return llmtest.Answer{Text: answer} })
+	p := openChat(t, func(string) llmtest.Answer { return llmtest.Answer{Text: answer} })
 	p.asks("what *is* this?")
 	p.has(1) // whole: what is shown before may be a part of it
 	shown, _, _ := strings.Cut(p.since("› what *is* this?\n"), "\nand more")
@@ -131,9 +130,9 @@ func TestWhereOneLeftOffReadsLikeTheAnswer(t *testing.T) {
 	}
 }
 
-// A reminder that comes while its chat is open is not said to be from before.
-func TestReminderComesInTheOpenChat(t *testing.T) {
-	p := sit(t, func(question string) llmtest.Answer {
+// A reminder that comes while its chat is open is not marked as earlier.
+func TestReminderIsShownInTheOpenChat(t *testing.T) {
+	p := openChat(t, func(question string) llmtest.Answer {
 		if strings.Contains(question, "is due") {
 			return llmtest.Answer{Text: "The eggs are done."}
 		}
@@ -146,7 +145,7 @@ func TestReminderComesInTheOpenChat(t *testing.T) {
 	}
 }
 
-func (p *person) modes() unix.Termios {
+func (p *terminalUser) modes() unix.Termios {
 	p.t.Helper()
 	m, err := unix.IoctlGetTermios(int(p.program.Fd()), unix.TCGETS)
 	if err != nil {
@@ -155,9 +154,8 @@ func (p *person) modes() unix.Termios {
 	return *m
 }
 
-// What a person has not read yet of a long answer is not taken away while it is written:
-// its first lines scroll up and stay, each once.
-func TestLongAnswerIsSeenWholeWhileItIsWritten(t *testing.T) {
+// The first lines of a long answer scroll up while it is written, and stay there, each once.
+func TestLongAnswerScrollsWithoutLossWhileItIsWritten(t *testing.T) {
 	const many = 150
 	numbered := func(form string) string {
 		var b strings.Builder
@@ -184,7 +182,7 @@ func TestLongAnswerIsSeenWholeWhileItIsWritten(t *testing.T) {
 		"narrow":     "| A | B | C | D | E | F | G | H |\n|---|---|---|---|---|---|---|---|\n" + numbered("| word%d | 1234567 | 1234567 | 1234567 | 1234567 | 1234567 | 1234567 | 12345678 |\n"),
 		"wide":       "````\n```\n" + numbered("word%d "+strings.Repeat("wide ", 15)+"\n") + "````",
 	}
-	p := sit(t, func(question string) llmtest.Answer {
+	p := openChat(t, func(question string) llmtest.Answer {
 		kind, end, _ := strings.Cut(question, " ")
 		if text, ok := answers[kind]; ok {
 			return llmtest.Answer{Text: text, Pieces: 20, ChunkDelay: 10 * time.Millisecond, Silence: end == "and stops", NoFinish: end == "and stops"}
@@ -220,18 +218,18 @@ func TestLongAnswerIsSeenWholeWhileItIsWritten(t *testing.T) {
 			}
 		}
 	}
-	p.obeys()
+	p.expectNoControlSequences()
 }
 
-// A block comes faster than the terminal draws it, and is longer than what it draws at once. It is
-// seen whole, also if the sender has not yet finished with the answer before it.
-func TestVeryLongBlockIsSeenWholeWhileItIsWritten(t *testing.T) {
+// A block that arrives faster than the terminal draws it, and is longer than one draw, is shown
+// completely, even if the answer before it is still being delivered.
+func TestVeryLongBlockScrollsWithoutLossWhileItIsWritten(t *testing.T) {
 	const many = 600
 	var list strings.Builder
 	for i := range many {
 		fmt.Fprintf(&list, "- word%d is one of many in a list that comes all at once\n", i)
 	}
-	p := sit(t, func(question string) llmtest.Answer {
+	p := openChat(t, func(question string) llmtest.Answer {
 		if question == "hello" {
 			return llmtest.Answer{Text: "hi"}
 		}
@@ -240,11 +238,10 @@ func TestVeryLongBlockIsSeenWholeWhileItIsWritten(t *testing.T) {
 	p.asks("hello")
 	p.types("go on\r")
 	p.awaits("each word once", func(string) bool { return eachOnce(p.since("› go on"), many) == "" })
-	p.obeys()
+	p.expectNoControlSequences()
 }
 
-// eachOnce returns what is wrong with the words of a numbered text, which are to stand
-// there in order.
+// eachOnce describes which of the numbered words are missing, repeated or out of order; "" if none are.
 func eachOnce(shown string, many int) string {
 	at := 0
 	for _, word := range strings.Fields(shown) {

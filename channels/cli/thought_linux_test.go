@@ -11,10 +11,9 @@ import (
 	"parley/llm/llmtest"
 )
 
-// What the model thinks before an answer is one line above it, once, and is read with
-// /thought.
-func TestThoughtsStandInALineAboveTheAnswer(t *testing.T) {
-	p := sit(t, func(question string) llmtest.Answer {
+// The model's thoughts before an answer are one line above it. /thought shows them.
+func TestThoughtsAreOneLineAboveTheAnswer(t *testing.T) {
+	p := openChat(t, func(question string) llmtest.Answer {
 		switch question {
 		case "think":
 			return llmtest.Answer{Reasoning: "I recall \x1b[2J\nthe *map*.", Text: strings.Repeat("Lisbon ", 300) + "end", ChunkDelay: 20 * time.Millisecond}
@@ -31,12 +30,12 @@ func TestThoughtsStandInALineAboveTheAnswer(t *testing.T) {
 	p.types("/thought\r")
 	p.sees("› /thought\nI recall")
 	p.sees("\nthe *map*.\n›")
-	p.obeys()
+	p.expectNoControlSequences()
 }
 
-// What the model thought before it called a tool is read with /thought, too.
+// /thought also shows the thoughts before a tool call.
 func TestThoughtBeforeAToolCallIsKept(t *testing.T) {
-	p := sit(t, func(string) llmtest.Answer {
+	p := openChat(t, func(string) llmtest.Answer {
 		return llmtest.Answer{Reasoning: "Which clock?", ToolCalls: []llm.ToolCall{{ID: "c", Name: "current_time", Arguments: "{}"}}}
 	})
 	p.types("how late is it?\r")
@@ -44,11 +43,11 @@ func TestThoughtBeforeAToolCallIsKept(t *testing.T) {
 	p.has(1)
 	p.types("/thought\r")
 	p.sees("› /thought\nWhich clock?")
-	p.obeys()
+	p.expectNoControlSequences()
 }
 
-// has waits until so many answers are stored and printed, not only previewed.
-func (p *person) has(answers int) {
+// has waits until a number of answers are stored and printed, not only previewed.
+func (p *terminalUser) has(answers int) {
 	p.t.Helper()
 	p.awaits("the end of the reply", func(string) bool {
 		active, err := p.Store().Active(p.t.Context(), cli.Key(cli.DefaultSession))

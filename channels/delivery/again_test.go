@@ -7,11 +7,11 @@ import (
 	"parley/conversation"
 )
 
-// The operator mends why a reply was refused, and has it sent again while the
-// talk goes on: it arrives once, though newer replies have passed it.
-func TestAReplyThatFailedIsSentAgain(t *testing.T) {
+// The operator removes the cause of a refusal and has the reply sent again: it arrives once, although
+// newer replies were sent before it.
+func TestFailedReplyIsSentAgainOnRequest(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	sender, _ := p.start()
 	in := conversation.Inbound{Key: chatKey(7), SourceID: "first", Address: `{"chat":7}`, Text: "?", At: time.Now()}
 	if _, err := p.store.Accept(t.Context(), nil, in); err != nil {
@@ -31,7 +31,7 @@ func TestAReplyThatFailedIsSentAgain(t *testing.T) {
 	}
 	sender.Enqueue(done.Replies...)
 	p.waitNothingDue()
-	sender.Enqueue(p.reply(7, "newer")...) // which makes the chat known
+	sender.Enqueue(p.reply(7, "newer")...) // makes the chat known
 	p.waitSent(1)
 	failed, err := p.store.Deliveries(t.Context(), conversation.DeliveryQuery{Failed: true, Limit: 5})
 	if err != nil || len(failed) != 1 || failed[0].Text == "" {

@@ -11,8 +11,8 @@ import (
 	"parley/internal/waittest"
 )
 
-// Two nodes send replies. Only the one that works a session sends there. When it is cut off from the database, the
-// other one sends each reply that was left, once.
+// Only the node that works a session sends its replies. When that node is cut off from the database, another one sends
+// the remaining replies, each once.
 func TestRepliesAreSentByTheNodeThatWorksTheSession(t *testing.T) {
 	t.Parallel()
 	url := clustertest.Database(t)
@@ -43,7 +43,7 @@ func TestRepliesAreSentByTheNodeThatWorksTheSession(t *testing.T) {
 	}
 }
 
-// A node leaves a reply behind. The one that works the session next sends it before its own.
+// The next node of a session sends a reply that an earlier node has left before its own replies.
 func TestRepliesOfAnEarlierNodeComeFirst(t *testing.T) {
 	t.Parallel()
 	url := clustertest.Database(t)
@@ -63,18 +63,18 @@ func TestRepliesOfAnEarlierNodeComeFirst(t *testing.T) {
 	a.waitNothingDue()
 }
 
-// newTwoNodes returns what two nodes have that reach their cluster's database at these URLs.
-func newTwoNodes(t *testing.T, urlOfA, urlOfB string) (a, b *post) {
+// newTwoNodes returns the harnesses of two nodes that reach their cluster's database at these URLs.
+func newTwoNodes(t *testing.T, urlOfA, urlOfB string) (a, b *outboxHarness) {
 	t.Helper()
 	storetest.NeedsSQLite(t) // a store on PostgreSQL has a node of its own
-	a = newPost(t)
+	a = newOutboxHarness(t)
 	a.store.Join(clustertest.Join(t, urlOfA, "a"))
-	b = &post{t: t, path: a.path, server: a.server, store: storetest.Open(t, a.path)}
+	b = &outboxHarness{t: t, path: a.path, server: a.server, store: storetest.Open(t, a.path)}
 	b.store.Join(clustertest.Join(t, urlOfB, "b"))
 	return a, b
 }
 
-func (p *post) await(what string, happened func() bool) {
+func (p *outboxHarness) await(what string, happened func() bool) {
 	p.t.Helper()
 	for deadline := time.Now().Add(waittest.Patience); !happened(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -83,7 +83,7 @@ func (p *post) await(what string, happened func() bool) {
 	}
 }
 
-// A node drains while a chat's platform has asked it to wait for an hour: the other node sends the reply.
+// A draining node does not wait out a rate limit of an hour: the other node sends the reply.
 func TestDrainingNodeLeavesReplies(t *testing.T) {
 	t.Parallel()
 	url := clustertest.Database(t)

@@ -11,12 +11,12 @@ import (
 	"parley/internal/dbdamage"
 )
 
-// Replies on a damaged page can't be sent; those behind them are, once and in
-// order, and so are those of other chats.
-func TestSenderPassesOverDamagedReplies(t *testing.T) {
+// Replies on a damaged database page can't be sent. Later ones are, once and in order, and so are those
+// of other chats.
+func TestSenderSkipsDamagedReplies(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	const replies = 14
 	for n := range replies {
 		p.reply(7, fmt.Sprintf("%02d %s", n, strings.Repeat("marble ", 170)))

@@ -15,7 +15,7 @@ import (
 	"parley/internal/waittest"
 )
 
-// gate is a platform that takes each message when it is let.
+// gate is a platform that takes a message for each one that open lets through.
 type gate struct {
 	let   chan struct{}
 	taken chan string
@@ -37,7 +37,7 @@ func (g *gate) Send(ctx context.Context, _ conversation.Delivery, p channels.Par
 	return p.Text, nil
 }
 
-// open lets so many messages through.
+// open lets n messages through.
 func (g *gate) open(n int) {
 	for range n {
 		g.let <- struct{}{}
@@ -64,11 +64,11 @@ func (g *gate) all() []string {
 	return got
 }
 
-// Many replies were left by the process before. While they go out the talk goes
-// on, and its reply comes both from the store and from its run: once for people.
-func TestAReplyBehindLeftoversGoesOutOnce(t *testing.T) {
+// While the replies that the process before has left are sent, a new reply is found in the store and
+// also reported by its run: people get it once.
+func TestReplyQueuedBehindOlderOnesIsSentOnce(t *testing.T) {
 	t.Parallel()
-	p, g := newPost(t), newGate()
+	p, g := newOutboxHarness(t), newGate()
 	var want []string
 	for i := range 16 { // as many as are read at once
 		want = append(want, fmt.Sprint("left ", i))
@@ -85,8 +85,7 @@ func TestAReplyBehindLeftoversGoesOutOnce(t *testing.T) {
 	}
 }
 
-// slowRead is a store in which the run's word comes after the queue has read
-// its reply.
+// slowRead is a store in which a run reports its reply right after the queue has read it.
 type slowRead struct {
 	*conversation.Store
 	read, goOn chan struct{}
@@ -99,9 +98,9 @@ func (s *slowRead) Deliveries(ctx context.Context, q conversation.DeliveryQuery)
 	return due, err
 }
 
-func TestAReplyToldOfAfterItWasReadGoesOutOnce(t *testing.T) {
+func TestReplyReportedAfterItWasReadIsSentOnce(t *testing.T) {
 	t.Parallel()
-	p, g := newPost(t), newGate()
+	p, g := newOutboxHarness(t), newGate()
 	p.reply(7, "left")
 	fresh := p.reply(7, "new")
 	box := &slowRead{Store: p.store, read: make(chan struct{}), goOn: make(chan struct{})}

@@ -22,8 +22,8 @@ import (
 	"parley/internal/waittest"
 )
 
-// chat is a place on a platform that takes what verdict has no error for.
-type chat struct {
+// fakeChat is a platform that takes a message unless verdict returns an error for it.
+type fakeChat struct {
 	verdict func(text string) error
 
 	mu    sync.Mutex
@@ -31,18 +31,18 @@ type chat struct {
 	tries map[string]int // by text
 }
 
-func (*chat) Name() string { return "telegram" }
+func (*fakeChat) Name() string { return "telegram" }
 
-func (*chat) Run(context.Context, channels.AcceptFunc) error { return nil }
+func (*fakeChat) Run(context.Context, channels.AcceptFunc) error { return nil }
 
-func (*chat) Split(d conversation.Delivery) (parts []channels.Part) {
+func (*fakeChat) Split(d conversation.Delivery) (parts []channels.Part) {
 	for i, text := range strings.Split(d.Text, "|") {
 		parts = append(parts, channels.Part{Index: i, Text: text, Plain: text})
 	}
 	return parts
 }
 
-func (c *chat) Send(_ context.Context, _ conversation.Delivery, p channels.Part) (string, error) {
+func (c *fakeChat) Send(_ context.Context, _ conversation.Delivery, p channels.Part) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tries[p.Text]++
@@ -53,28 +53,28 @@ func (c *chat) Send(_ context.Context, _ conversation.Delivery, p channels.Part)
 	return fmt.Sprint(len(c.taken)), nil
 }
 
-func (c *chat) seen() string {
+func (c *fakeChat) seen() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Join(c.taken, ", ")
 }
 
-func (c *chat) tried(text string) int {
+func (c *fakeChat) tried(text string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tries[text]
 }
 
-// stuck is the error of a message that a platform fails on which has worked for
-// all others since then.
+// stuck returns the error of a message that its platform fails on, although it has taken other messages
+// since then.
 func stuck(since time.Time) error {
 	return &channels.SendError{Err: &channels.StuckError{HealthySince: since, Err: errors.New("500 Internal Server Error")}}
 }
 
-// delivering is a sender at work on a store.
-type delivering struct {
-	*post
-	*chat
+// senderHarness runs a sender on a store.
+type senderHarness struct {
+	*outboxHarness
+	*fakeChat
 	log    lockedBuffer
 	sender *delivery.Sender
 	flush  chan struct{}
@@ -82,40 +82,40 @@ type delivering struct {
 	cancel context.CancelFunc
 }
 
-// deliverTo starts a sender on the store at path, to a chat that takes what
-// verdict has no error for.
-func deliverTo(t *testing.T, path string, verdict func(text string) error) *delivering {
+// deliverTo starts a sender on the store at path. Its platform takes a message unless verdict returns an
+// error for it.
+func deliverTo(t *testing.T, path string, verdict func(text string) error) *senderHarness {
 	t.Helper()
 	store := storetest.Open(t, path)
-	d := &delivering{post: &post{t: t, store: store}, chat: &chat{verdict: verdict, tries: map[string]int{}}}
+	d := &senderHarness{outboxHarness: &outboxHarness{t: t, store: store}, fakeChat: &fakeChat{verdict: verdict, tries: map[string]int{}}}
 	d.source = int(time.Now().Unix()) * 1000 // no process takes the ids of another's messages
 	d.start()
 	t.Cleanup(d.kill)
 	return d
 }
 
-func (d *delivering) start() {
+func (d *senderHarness) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.flush, d.done, d.cancel = make(chan struct{}), make(chan struct{}), cancel
-	d.sender = delivery.New(d.chat, d.store, slog.New(slog.NewTextHandler(&d.log, nil)))
+	d.sender = delivery.New(d.fakeChat, d.store, slog.New(slog.NewTextHandler(&d.log, nil)))
 	go func() {
 		defer close(d.done)
 		d.sender.Run(ctx, conversation.Scope{Channel: "telegram"}, d.flush)
 	}()
 }
 
-// kill ends the sender without its flush, as the end of the process does.
-func (d *delivering) kill() {
+// kill ends the sender without a flush, as a kill of its process does.
+func (d *senderHarness) kill() {
 	d.cancel()
 	<-d.done
 }
 
-// say commits a reply to the one session, and tells the sender.
-func (d *delivering) say(text string) { d.sender.Enqueue(d.commit(1, text)...) }
+// say commits a reply to the session of chat 1, and passes it to the sender.
+func (d *senderHarness) say(text string) { d.sender.Enqueue(d.commit(1, text)...) }
 
-// flushed ends the sender in order, and reports whether that took no longer than
-// the last tries of a reply.
-func (d *delivering) flushed() bool {
+// flushed flushes and ends the sender, and reports whether that took no longer than the last attempts
+// to send a reply.
+func (d *senderHarness) flushed() bool {
 	close(d.flush)
 	select {
 	case <-d.done:
@@ -125,7 +125,7 @@ func (d *delivering) flushed() bool {
 	}
 }
 
-func (d *delivering) queue() bots.Queue {
+func (d *senderHarness) queue() bots.Queue {
 	d.t.Helper()
 	list, err := bots.New(d.store).Queues(d.t.Context())
 	if err != nil {
@@ -139,8 +139,8 @@ func (d *delivering) queue() bots.Queue {
 
 func isBad(text string) bool { return strings.HasPrefix(text, "bad") }
 
-// A command that is given while an answer is stuck is answered all the same.
-func TestSenderSetsAReplyAsideThatItsPlatformFailsOn(t *testing.T) {
+// A later reply, such as the one to a command, is sent while an earlier one is stuck.
+func TestSenderSetsAsideAReplyThatThePlatformFailsOn(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestSenderSetsAReplyAsideThatItsPlatformFailsOn(t *testing.T) {
 			t.Errorf("the queue reads %+v", q)
 		}
 		if !strings.Contains(d.log.String(), "reply set aside") {
-			t.Errorf("the log does not tell of it:\n%s", &d.log)
+			t.Errorf("the log does not report it:\n%s", &d.log)
 		}
 		d.say("at once")
 		synctest.Wait()
@@ -176,13 +176,13 @@ func TestSenderSetsAReplyAsideThatItsPlatformFailsOn(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		failed, err := d.store.Deliveries(t.Context(), conversation.DeliveryQuery{Failed: true, Limit: 5})
 		if err != nil || len(failed) != 1 || d.queue().Held != 0 {
-			t.Errorf("it is not given up in the end: %+v, %v", failed, err)
+			t.Errorf("the reply is never given up: %+v, %v", failed, err)
 		}
 	})
 }
 
-// While a platform answers 5xx to every message, although its connection stands,
-// no reply is at fault: they go out in their order afterwards.
+// While a platform answers 5xx to every message, although it can be reached, no reply is set aside: they
+// are sent in order afterwards.
 func TestSenderKeepsOrderThroughAnOutageOfMessagesAlone(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsVirtualTime(t)
@@ -213,7 +213,7 @@ func TestSenderKeepsOrderThroughAnOutageOfMessagesAlone(t *testing.T) {
 	}
 }
 
-func TestReplyThatWasSetAsideArrivesOnceItIsTaken(t *testing.T) {
+func TestReplyThatWasSetAsideIsSentOnceThePlatformTakesIt(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -236,8 +236,8 @@ func TestReplyThatWasSetAsideArrivesOnceItIsTaken(t *testing.T) {
 	})
 }
 
-// What is set aside is tried first after a restart, and is not in the way.
-func TestReplyThatIsSetAsideSurvivesTheProcess(t *testing.T) {
+// A reply that was set aside is tried first after a restart, and does not delay the others.
+func TestReplyThatWasSetAsideIsTriedFirstAfterARestart(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -280,9 +280,9 @@ func TestReplyThatIsSetAsideSurvivesTheProcess(t *testing.T) {
 	})
 }
 
-// The end of the gateway waits for what is under way, and not for the next try of
-// what a platform does not take.
-func TestFlushLeavesWhatWaitsForAnotherTry(t *testing.T) {
+// A flush waits for attempts under way, but not for the next attempt at a reply that the platform does
+// not take.
+func TestFlushDoesNotWaitForLaterAttempts(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsVirtualTime(t)
 	for name, failure := range map[string]error{
@@ -306,7 +306,7 @@ func TestFlushLeavesWhatWaitsForAnotherTry(t *testing.T) {
 					d.sender.Enqueue(d.commit(2, "elsewhere")...)
 					time.Sleep(waits)
 					if !d.flushed() {
-						t.Fatal("the end waits for the next try")
+						t.Fatal("the flush waits for the next attempt")
 					}
 					if !strings.Contains(d.seen(), "elsewhere") {
 						t.Error("another chat did not get its reply")
@@ -343,7 +343,7 @@ func TestFlushWaitsForAShortRateLimit(t *testing.T) {
 	})
 }
 
-// A session that another process works is that one's to serve.
+// A flush leaves the replies of a session to the process that works it.
 func TestFlushDoesNotWaitForASessionOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsVirtualTime(t)
@@ -352,10 +352,10 @@ func TestFlushDoesNotWaitForASessionOfAnotherProcess(t *testing.T) {
 		d := deliverTo(t, path, func(string) error { return nil })
 		d.sender.Enqueue(d.commit(2, "elsewhere")...)
 		time.Sleep(time.Second)
-		locked := &lockedOut{Store: d.store}
+		locked := &lockedStore{Store: d.store}
 		d.kill()
 		d.flush, d.done = make(chan struct{}), make(chan struct{})
-		d.sender = delivery.New(d.chat, locked, slog.New(slog.NewTextHandler(&d.log, nil)))
+		d.sender = delivery.New(d.fakeChat, locked, slog.New(slog.NewTextHandler(&d.log, nil)))
 		ctx, cancel := context.WithCancel(context.Background())
 		d.cancel = cancel
 		go func() {
@@ -370,17 +370,17 @@ func TestFlushDoesNotWaitForASessionOfAnotherProcess(t *testing.T) {
 	})
 }
 
-// lockedOut is a store whose sessions another process has.
-type lockedOut struct{ *conversation.Store }
+// lockedStore is a store whose sessions another process works.
+type lockedStore struct{ *conversation.Store }
 
-func (lockedOut) Lock(key conversation.Key) (func(), error) {
+func (lockedStore) Lock(key conversation.Key) (func(), error) {
 	return nil, &conversation.LockedError{Key: key}
 }
 
 // The adapter knows by its polls that Telegram works for all other messages.
 func TestTelegramCommandPassesAReplyThatTelegramFailsOn(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	serving := make(chan struct{})
 	serves := sync.OnceFunc(func() { close(serving) })
 	channel, err := telegram.New(telegram.Deps{

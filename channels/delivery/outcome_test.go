@@ -17,28 +17,28 @@ import (
 	"parley/conversation"
 )
 
-// clumsy is a platform whose adapter has a bug that one text brings out.
-type clumsy struct {
-	*platform
-	splits bool // it is in Split, else in Send
+// panickingSink is a platform whose adapter panics over one text.
+type panickingSink struct {
+	*fakePlatform
+	splits bool // Split panics, else Send
 }
 
-func (c clumsy) Split(d conversation.Delivery) []channels.Part {
+func (c panickingSink) Split(d conversation.Delivery) []channels.Part {
 	if c.splits && d.Text == "bad" {
 		panic("a bug")
 	}
-	return c.platform.Split(d)
+	return c.fakePlatform.Split(d)
 }
 
-func (c clumsy) Send(ctx context.Context, d conversation.Delivery, p channels.Part) (string, error) {
+func (c panickingSink) Send(ctx context.Context, d conversation.Delivery, p channels.Part) (string, error) {
 	if d.Text == "bad" {
 		panic("a bug")
 	}
-	return c.platform.Send(ctx, d, p)
+	return c.fakePlatform.Send(ctx, d, p)
 }
 
-// deliver sends what is due, and gives the outcomes that were told.
-func (p *post) deliver(sink channels.Sink) []activity.OutcomeKind {
+// deliver sends the replies that are due, and returns the outcomes that were reported.
+func (p *outboxHarness) deliver(sink channels.Sink) []activity.OutcomeKind {
 	p.t.Helper()
 	var mu sync.Mutex
 	var kinds []activity.OutcomeKind
@@ -58,15 +58,15 @@ func (p *post) deliver(sink channels.Sink) []activity.OutcomeKind {
 	return kinds
 }
 
-// The chat is told in words, and the next reply goes on.
-func TestPanicOverAReplyIsItsFailureAlone(t *testing.T) {
+// The chat is told of the failure, and the next reply is sent.
+func TestPanicOverAReplyFailsThatReplyAlone(t *testing.T) {
 	t.Parallel()
 	for _, splits := range []bool{true, false} {
-		p := newPost(t)
+		p := newOutboxHarness(t)
 		p.commit(1, "bad")
 		p.commit(1, "good")
-		to := &platform{}
-		kinds := p.deliver(clumsy{to, splits})
+		to := &fakePlatform{}
+		kinds := p.deliver(panickingSink{to, splits})
 		if _, texts := to.seen(); !strings.HasSuffix(texts, "is not sent. The details are in the gateway's log., good") {
 			t.Errorf("in Split %t: the chat got %q", splits, texts)
 		}
@@ -76,12 +76,12 @@ func TestPanicOverAReplyIsItsFailureAlone(t *testing.T) {
 	}
 }
 
-func TestOutcomesTellOfEveryTry(t *testing.T) {
+func TestOutcomeOfEveryAttemptIsReported(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.commit(1, "bad")
 	tries := 0
-	to := &platform{send: func() error {
+	to := &fakePlatform{send: func() error {
 		if tries++; tries < 3 {
 			return &channels.SendError{RetryAfter: time.Millisecond, Err: errors.New("not now")}
 		}

@@ -30,21 +30,21 @@ func drawn(t *testing.T, width int) []byte {
 }
 
 // draw commits an answer with pictures of these widths.
-func (p *post) draw(chat int64, text string, widths ...int) {
+func (p *outboxHarness) draw(fakeChat int64, text string, widths ...int) {
 	p.t.Helper()
 	var pictures [][]byte
 	for _, width := range widths {
 		pictures = append(pictures, drawn(p.t, width))
 	}
-	p.show(chat, text, pictures...)
+	p.show(fakeChat, text, pictures...)
 }
 
 // show commits an answer with pictures.
-func (p *post) show(chat int64, text string, pictures ...[]byte) {
+func (p *outboxHarness) show(fakeChat int64, text string, pictures ...[]byte) {
 	p.t.Helper()
-	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: chat, FirstName: "Ada"}))
+	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: fakeChat, FirstName: "Ada"}))
 	p.source++
-	in := conversation.Inbound{Key: chatKey(chat), SourceID: fmt.Sprint(p.source), Address: fmt.Sprintf(`{"chat":%d}`, chat), Text: "draw", At: time.Now()}
+	in := conversation.Inbound{Key: chatKey(fakeChat), SourceID: fmt.Sprint(p.source), Address: fmt.Sprintf(`{"chat":%d}`, fakeChat), Text: "draw", At: time.Now()}
 	if _, err := p.store.Accept(p.t.Context(), nil, in); err != nil {
 		p.t.Fatal(err)
 	}
@@ -61,15 +61,15 @@ func (p *post) show(chat int64, text string, pictures ...[]byte) {
 	_, err = p.store.Commit(p.t.Context(), conversation.Run{
 		Key: in.Key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting[:1], Conversation: turn.Conversation,
 		Messages: []conversation.Message{{Role: conversation.RoleUser, Content: "draw", Tokens: 5}, answer},
-		Replies:  []conversation.Delivery{{Key: chatKey(chat), Address: in.Address, Text: text, WithPictures: true}},
+		Replies:  []conversation.Delivery{{Key: chatKey(fakeChat), Address: in.Address, Text: text, WithPictures: true}},
 	})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// what says of each message that the chat got what a person sees of it.
-func what(sent []telegramtest.Message) []string {
+// described returns what a person sees of each message in the chat.
+func described(sent []telegramtest.Message) []string {
 	var list []string
 	for _, m := range sent {
 		switch {
@@ -86,11 +86,11 @@ func what(sent []telegramtest.Message) []string {
 	return list
 }
 
-// expect waits until everything is sent, and compares it.
-func (p *post) expect(want ...string) {
+// expect waits until all replies are sent, and compares the messages in the chat.
+func (p *outboxHarness) expect(want ...string) {
 	p.t.Helper()
 	p.waitNothingDue()
-	if diff := cmp.Diff(want, what(p.server.Sent())); diff != "" {
+	if diff := cmp.Diff(want, described(p.server.Sent())); diff != "" {
 		p.t.Error(diff)
 	}
 }
@@ -99,7 +99,7 @@ func (p *post) expect(want ...string) {
 // between them.
 func TestPicturesFollowTheirAnswerAsAnAlbum(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.draw(1, "Here they are", 10, 20, 30)
 	p.server.Fail("sendMediaGroup", telegramtest.TooMany(1), 1)
 	p.start()
@@ -113,7 +113,7 @@ func TestPicturesFollowTheirAnswerAsAnAlbum(t *testing.T) {
 // then come one by one, that one as a file.
 func TestPicturesOfARefusedAlbumComeOneByOne(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.draw(1, "Here they are", 10, 9999, 30)
 	p.start()
 	p.expect("Here they are", "photo picture-1.png", "file picture-2.png", "photo picture-3.png")
@@ -122,29 +122,27 @@ func TestPicturesOfARefusedAlbumComeOneByOne(t *testing.T) {
 	}
 }
 
-// A picture of another kind, or of more bytes than a photo may have, comes as a file and
-// parts the album.
-func TestFilesAreNoPartOfAnAlbum(t *testing.T) {
+// A picture of a format or size that photos can't have is sent as a file, and splits the album.
+func TestFilesSplitAnAlbum(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	large := append(drawn(t, 10), make([]byte, 10<<20)...)
 	p.show(1, "", drawn(t, 10), drawn(t, 20), []byte("GIF89a moving"), large, drawn(t, 30))
 	p.start()
 	p.expect("photo picture-1.png of album-1", "photo picture-2.png of album-1", "file picture-3.gif", "file picture-4.png", "photo picture-5.png")
 }
 
-// In place of a picture that the chat does not take there are words, and the next one
-// follows.
-func TestAChatIsToldOfAPictureThatItDoesNotTake(t *testing.T) {
+// In place of a picture that the chat refuses, a text says so, and the next picture follows.
+func TestChatIsToldOfAPictureThatItRefuses(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.show(1, "Here they are", drawn(t, 10), []byte("GIF89a moving"), drawn(t, 20))
 	p.server.Fail("sendDocument", telegramtest.Verdict{Code: 400, Description: "not enough rights to send documents to the chat"}, 1)
 	p.start()
 	p.expect("Here they are", "photo picture-1.png", "⚠️ The picture picture-2.gif (13 bytes) can't be sent here.", "photo picture-3.png")
 }
 
-// unreadable is a store that can't read the pictures of one name.
+// unreadable is a store that can't read pictures of one name.
 type unreadable struct {
 	*conversation.Store
 	name string
@@ -157,19 +155,19 @@ func (u unreadable) ImageData(ctx context.Context, picture media.Image) ([]byte,
 	return u.Store.ImageData(ctx, picture)
 }
 
-// A picture that can't be read is named, and the others come.
-func TestAChatIsToldOfAPictureThatCantBeRead(t *testing.T) {
+// A text names a picture that can't be read, and the others are sent.
+func TestChatIsToldOfAPictureThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.draw(1, "Here they are", 10, 20, 30)
 	p.startWith(unreadable{p.store, "picture-2.png"})
 	p.expect("Here they are", "photo picture-1.png", "⚠️ The picture picture-2.png can't be read. The details are in the gateway's log.", "photo picture-3.png")
 }
 
-// An answer of a picture alone has no empty message before it.
-func TestPictureAloneIsTheAnswer(t *testing.T) {
+// No empty message is sent before an answer that consists of a picture alone.
+func TestAnswerWithoutTextIsThePictureAlone(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.draw(1, "", 10)
 	p.start()
 	p.waitNothingDue()

@@ -18,13 +18,13 @@ import (
 	"parley/internal/waittest"
 )
 
-// The environment of a process that is a sender and nothing else.
+// The environment variables of a process that only runs a sender.
 const (
 	senderDatabase = "PARLEY_TEST_SENDER_DATABASE"
 	senderServer   = "PARLEY_TEST_SENDER_SERVER"
 )
 
-// TestSenderProcess is no test by itself: it is what startProcess runs.
+// TestSenderProcess is not a test: startProcess runs it in another process.
 func TestSenderProcess(t *testing.T) {
 	t.Parallel()
 	path := os.Getenv(senderDatabase)
@@ -48,9 +48,8 @@ func TestSenderProcess(t *testing.T) {
 	}
 }
 
-// startProcess runs a sender in a process of its own, which ends when nothing
-// is left to be sent.
-func (p *post) startProcess() (process *exec.Cmd, log *lockedBuffer) {
+// startProcess runs a sender in another process, which ends when no reply is left to be sent.
+func (p *outboxHarness) startProcess() (process *exec.Cmd, log *lockedBuffer) {
 	p.t.Helper()
 	log = &lockedBuffer{}
 	process = exec.Command(os.Args[0], "-test.run=^TestSenderProcess$", "-test.timeout=5m")
@@ -67,7 +66,7 @@ func (p *post) startProcess() (process *exec.Cmd, log *lockedBuffer) {
 // first: without the session's lock it would send it too.
 func TestTwoProcessesSendAReplyOnce(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.reply(1, "once")
 	reached, open := make(chan struct{}, 2), make(chan struct{})
 	p.server.OnSend(func(telegramtest.Message) telegramtest.Verdict {
@@ -86,7 +85,7 @@ func TestTwoProcessesSendAReplyOnce(t *testing.T) {
 	second, secondLog := p.startProcess()
 	ended := make(chan error, 1)
 	go func() { ended <- second.Wait() }()
-	if storetest.OnPostgres() { // a node leaves to another one what that one works
+	if storetest.OnPostgres() { // a node leaves a session to the one that works it
 		if err := waittest.Receive(t, ended, "the end of the second process"); err != nil || len(reached) > 0 {
 			t.Fatalf("the second process sends the reply, %v:\n%s", err, secondLog)
 		}

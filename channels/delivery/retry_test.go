@@ -17,9 +17,9 @@ import (
 	"parley/conversation/storetest"
 )
 
-// platform is a chat platform that takes nothing while send gives an error. In
-// a bubble of synctest it needs no network, so that days pass at once.
-type platform struct {
+// fakePlatform is a chat platform that takes no message while send returns an error. It needs no
+// network, so that days pass at once in a synctest bubble.
+type fakePlatform struct {
 	send func() error
 
 	mu    sync.Mutex
@@ -27,15 +27,15 @@ type platform struct {
 	tries int
 }
 
-func (*platform) Name() string { return "telegram" }
+func (*fakePlatform) Name() string { return "telegram" }
 
-func (*platform) Run(context.Context, channels.AcceptFunc) error { return nil }
+func (*fakePlatform) Run(context.Context, channels.AcceptFunc) error { return nil }
 
-func (*platform) Split(d conversation.Delivery) []channels.Part {
+func (*fakePlatform) Split(d conversation.Delivery) []channels.Part {
 	return []channels.Part{{Text: d.Text, Plain: d.Text}}
 }
 
-func (p *platform) Send(_ context.Context, d conversation.Delivery, _ channels.Part) (string, error) {
+func (p *fakePlatform) Send(_ context.Context, d conversation.Delivery, _ channels.Part) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if strings.HasPrefix(d.Text, "bad") {
@@ -48,20 +48,20 @@ func (p *platform) Send(_ context.Context, d conversation.Delivery, _ channels.P
 	return "1", nil
 }
 
-func (p *platform) seen() (tries int, texts string) {
+func (p *fakePlatform) seen() (tries int, texts string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.tries, strings.Join(p.texts, ", ")
 }
 
-// trouble sends "bad" and then "good" through a platform for so long, and gives
+// sendThroughFailures sends "bad" and then "good" to a platform, waits for a duration, and returns
 // the log.
-func trouble(t *testing.T, p *platform, long time.Duration) (log string) {
+func sendThroughFailures(t *testing.T, p *fakePlatform, long time.Duration) (log string) {
 	t.Helper()
 	store := storetest.New(t)
-	post := &post{t: t, store: store}
-	post.commit(1, "bad")
-	post.commit(1, "good")
+	outboxHarness := &outboxHarness{t: t, store: store}
+	outboxHarness.commit(1, "bad")
+	outboxHarness.commit(1, "good")
 	var lines lockedBuffer
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -75,20 +75,20 @@ func trouble(t *testing.T, p *platform, long time.Duration) (log string) {
 	return lines.String()
 }
 
-func TestAReplyThatOnlyItsPlatformFailsOnIsGivenUpTheSameDay(t *testing.T) {
+func TestReplyThatAWorkingPlatformFailsOnIsGivenUpTheSameDay(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		p := &platform{send: func() error {
+		p := &fakePlatform{send: func() error {
 			return &channels.SendError{Err: &channels.StuckError{HealthySince: began, Err: errors.New("500 Internal Server Error")}}
 		}}
-		log := trouble(t, p, 24*time.Hour)
+		log := sendThroughFailures(t, p, 24*time.Hour)
 		if _, texts := p.seen(); texts != "good" {
-			t.Errorf("the chat got %q: it is held up by a reply that never passes", texts)
+			t.Errorf("the chat got %q: a reply that the platform never takes delays it", texts)
 		}
 		if !strings.Contains(log, "reply not delivered") || !strings.Contains(log, "500 Internal") {
-			t.Errorf("the log does not tell of the loss:\n%s", log)
+			t.Errorf("the log does not report the loss:\n%s", log)
 		}
 	})
 }
@@ -105,13 +105,13 @@ func TestNoReplyIsGivenUpForAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				p := &platform{send: func() error {
+				p := &fakePlatform{send: func() error {
 					if time.Since(began) < outage {
 						return err
 					}
 					return nil
 				}}
-				trouble(t, p, outage+2*time.Hour)
+				sendThroughFailures(t, p, outage+2*time.Hour)
 				if _, texts := p.seen(); texts != "bad, good" {
 					t.Errorf("the chat got %q after the outage", texts)
 				}
@@ -120,14 +120,14 @@ func TestNoReplyIsGivenUpForAnOutage(t *testing.T) {
 	}
 }
 
-// The end of an outage is no reason to give a reply up either: the platform
-// has to work for hours and still not take it. Later ones go on meanwhile.
-func TestTheTimeOfAnOutageDoesNotCountAgainstAReply(t *testing.T) {
+// A reply is not given up right after an outage either: first the platform has to work for hours
+// without taking it. Later replies are sent meanwhile.
+func TestOutageDoesNotCountAgainstAReply(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
 		back := time.Now().Add(48 * time.Hour)
-		p := &platform{send: func() error {
+		p := &fakePlatform{send: func() error {
 			switch since := time.Since(back); {
 			case since < 0:
 				return &channels.SendError{Err: errors.New("no route to host")}
@@ -136,23 +136,23 @@ func TestTheTimeOfAnOutageDoesNotCountAgainstAReply(t *testing.T) {
 			}
 			return nil
 		}}
-		trouble(t, p, 60*time.Hour)
+		sendThroughFailures(t, p, 60*time.Hour)
 		if _, texts := p.seen(); texts != "good, bad" {
 			t.Errorf("the chat got %q", texts)
 		}
 	})
 }
 
-func TestALongTroubleIsLoggedEverMoreRarely(t *testing.T) {
+func TestRepeatedFailuresAreLoggedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
-		p := &platform{send: func() error { return errors.New("no route to host") }}
-		log := trouble(t, p, 3*24*time.Hour)
+		p := &fakePlatform{send: func() error { return errors.New("no route to host") }}
+		log := sendThroughFailures(t, p, 3*24*time.Hour)
 		tries, _ := p.seen()
 		for n := 1; n <= tries; n *= 2 {
 			if !strings.Contains(log, fmt.Sprintf("delivery=1 attempts=%d since=", n)) {
-				t.Errorf("the log does not tell of try %d", n)
+				t.Errorf("the log does not report attempt %d", n)
 			}
 		}
 		if lines := strings.Count(log, "reply not taken"); lines < 10 || lines > 14 {

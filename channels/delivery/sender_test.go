@@ -19,8 +19,8 @@ import (
 	"parley/internal/waittest"
 )
 
-// post is a store with replies to be sent, and a Telegram to send them to.
-type post struct {
+// outboxHarness has a store with replies that are due, and a Telegram server to send them to.
+type outboxHarness struct {
 	t      *testing.T
 	path   string
 	store  *conversation.Store
@@ -28,34 +28,34 @@ type post struct {
 	source int
 }
 
-func newPost(t *testing.T) *post {
+func newOutboxHarness(t *testing.T) *outboxHarness {
 	t.Helper()
-	p := &post{t: t, path: filepath.Join(t.TempDir(), "test.db"), server: telegramtest.New(t)}
+	p := &outboxHarness{t: t, path: filepath.Join(t.TempDir(), "test.db"), server: telegramtest.New(t)}
 	p.open()
 	return p
 }
 
-func (p *post) open() {
+func (p *outboxHarness) open() {
 	p.t.Helper()
 	p.store = storetest.Open(p.t, p.path)
 }
 
-func chatKey(chat int64) conversation.Key {
-	return conversation.Key(fmt.Sprintf("telegram:chat:%d", chat))
+func chatKey(fakeChat int64) conversation.Key {
+	return conversation.Key(fmt.Sprintf("telegram:chat:%d", fakeChat))
 }
 
-// reply commits a run that answers with the text, and gives what is due.
-func (p *post) reply(chat int64, text string) []conversation.Delivery {
+// reply commits a run that answers with a text, and returns its deliveries.
+func (p *outboxHarness) reply(fakeChat int64, text string) []conversation.Delivery {
 	p.t.Helper()
-	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: chat, FirstName: "Ada"}))
-	return p.commit(chat, text)
+	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: fakeChat, FirstName: "Ada"}))
+	return p.commit(fakeChat, text)
 }
 
-// commit is reply to a chat that the server need not know.
-func (p *post) commit(chat int64, text string) []conversation.Delivery {
+// commit is like reply, for a chat that need not exist on the server.
+func (p *outboxHarness) commit(fakeChat int64, text string) []conversation.Delivery {
 	p.t.Helper()
 	p.source++
-	in := conversation.Inbound{Key: chatKey(chat), SourceID: fmt.Sprint(p.source), Address: fmt.Sprintf(`{"chat":%d}`, chat), Text: "?", At: time.Now()}
+	in := conversation.Inbound{Key: chatKey(fakeChat), SourceID: fmt.Sprint(p.source), Address: fmt.Sprintf(`{"chat":%d}`, fakeChat), Text: "?", At: time.Now()}
 	if _, err := p.store.Accept(p.t.Context(), nil, in); err != nil {
 		p.t.Fatal(err)
 	}
@@ -73,20 +73,20 @@ func (p *post) commit(chat int64, text string) []conversation.Delivery {
 	return done.Replies
 }
 
-// accept stores what a channel takes in.
-func (p *post) accept(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
+// accept stores messages as a channel does.
+func (p *outboxHarness) accept(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
 	_, err := p.store.Accept(ctx, cursors, batch...)
 	return err
 }
 
 // start runs a sender; stop ends it and waits.
-func (p *post) start() (sender *delivery.Sender, stop func()) {
+func (p *outboxHarness) start() (sender *delivery.Sender, stop func()) {
 	p.t.Helper()
 	return p.startWith(p.store)
 }
 
-// startWith is start with another store of the replies.
-func (p *post) startWith(outbox delivery.Outbox) (sender *delivery.Sender, stop func()) {
+// startWith is start with another outbox.
+func (p *outboxHarness) startWith(outbox delivery.Outbox) (sender *delivery.Sender, stop func()) {
 	p.t.Helper()
 	channel, err := telegram.New(telegram.Deps{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open", FileOver: 10}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *post) startWith(outbox delivery.Outbox) (sender *delivery.Sender, stop 
 	return sender, stop
 }
 
-func (p *post) waitSent(n int) []telegramtest.Message {
+func (p *outboxHarness) waitSent(n int) []telegramtest.Message {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), waittest.Patience)
 	defer cancel()
@@ -115,7 +115,7 @@ func (p *post) waitSent(n int) []telegramtest.Message {
 	return sent
 }
 
-func (p *post) waitNothingDue() {
+func (p *outboxHarness) waitNothingDue() {
 	p.t.Helper()
 	for deadline := time.Now().Add(waittest.Patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		due, err := p.store.Due(p.t.Context(), conversation.Scope{Channel: "telegram"})
@@ -139,7 +139,7 @@ func paragraphs(n int) string {
 
 func TestPartsThatWereTakenAreNotSentAgain(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.reply(1, paragraphs(4))
 	p.server.Refuse(1, telegramtest.Verdict{}, 1) // the first part passes
 	p.server.Refuse(1, telegramtest.BadGateway(), 1000)
@@ -167,8 +167,8 @@ func TestPartsThatWereTakenAreNotSentAgain(t *testing.T) {
 	}
 }
 
-// waitMarked waits until so many parts of the reply to chat 1 are marked.
-func (p *post) waitMarked(parts int) {
+// waitMarked waits until a number of parts of the reply to chat 1 are marked.
+func (p *outboxHarness) waitMarked(parts int) {
 	p.t.Helper()
 	for deadline := time.Now().Add(waittest.Patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		due, err := p.store.Deliveries(p.t.Context(), conversation.DeliveryQuery{Key: chatKey(1), Ready: true, Limit: 1})
@@ -179,14 +179,13 @@ func (p *post) waitMarked(parts int) {
 			return
 		}
 	}
-	p.t.Fatalf("never were %d parts marked", parts)
+	p.t.Fatalf("fewer than %d parts were marked", parts)
 }
 
-// A reply that is sent as a file has two parts, of which the first may have arrived
-// when the gateway ended.
-func TestTheFileOfALongReplyFollowsAfterARestart(t *testing.T) {
+// The second part of a long reply, its file, is sent even if the gateway ended after the first part.
+func TestFileOfALongReplyIsSentAfterARestart(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.reply(1, paragraphs(400))
 	p.reply(1, "next")
 	p.server.Refuse(1, telegramtest.Verdict{}, 1) // the first part passes
@@ -206,9 +205,9 @@ func TestTheFileOfALongReplyFollowsAfterARestart(t *testing.T) {
 	}
 }
 
-func TestReplyThatIsRefusedForGoodHoldsUpNoOther(t *testing.T) {
+func TestPermanentlyRefusedReplyDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.reply(1, "refused")
 	p.reply(1, "taken")
 	p.server.Refuse(1, telegramtest.Verdict{Code: 403, Description: "Forbidden: bot was blocked by the user"}, 1)
@@ -219,25 +218,25 @@ func TestReplyThatIsRefusedForGoodHoldsUpNoOther(t *testing.T) {
 	p.waitNothingDue()
 }
 
-// An answer under way is held back while an earlier reply is being sent. Its newest text
-// is shown right after that, even if the model has nothing to add.
+// The preview of an answer is held back while an earlier reply is being sent. Its newest text is shown
+// right after that, even if the model adds nothing.
 func TestPreviewFollowsTheReplyThatHeldItBack(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	outbox := slowOutbox{p.store, make(chan struct{})}
 	sender, _ := p.startWith(outbox)
 	note := sync.OnceFunc(func() { close(outbox.mark) })
-	t.Cleanup(note) // or the sender would never end when the test has failed
+	t.Cleanup(note) // else the sender would never end when the test has failed
 	sender.Enqueue(p.reply(1, "earlier")...)
 	shown := make(chan string, 2)
 	for _, text := range []string{"An", "An answer"} {
 		if !sender.AfterSending(chatKey(1), func() { shown <- text }) {
-			t.Fatal("the reply is through before it is noted as sent")
+			t.Fatal("the reply counts as done before it is marked as sent")
 		}
 	}
 	p.waitSent(1)
 	if len(shown) > 0 {
-		t.Error("shown before the reply was noted as sent")
+		t.Error("shown before the reply was marked as sent")
 	}
 	note()
 	if text := waittest.Receive(t, shown, "the preview"); text != "An answer" {
@@ -248,7 +247,7 @@ func TestPreviewFollowsTheReplyThatHeldItBack(t *testing.T) {
 	}
 }
 
-// slowOutbox notes a reply as sent once mark is closed.
+// slowOutbox marks a reply as sent once mark is closed.
 type slowOutbox struct {
 	delivery.Outbox
 	mark chan struct{}
@@ -259,25 +258,25 @@ func (o slowOutbox) Mark(ctx context.Context, d conversation.Delivery, mark conv
 	return o.Outbox.Mark(ctx, d, mark, reason)
 }
 
-func TestFloodedChatStallsItselfAlone(t *testing.T) {
+func TestRateLimitedChatDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.reply(1, "flooded")
 	p.server.Refuse(1, telegramtest.TooMany(3600), 1000)
 	sender, _ := p.start()
-	for chat := int64(2); chat < 22; chat++ {
-		sender.Enqueue(p.reply(chat, "quick")...)
+	for fakeChat := int64(2); fakeChat < 22; fakeChat++ {
+		sender.Enqueue(p.reply(fakeChat, "quick")...)
 	}
 	for _, m := range p.waitSent(20) {
 		if m.Chat == 1 {
-			t.Fatal("the flooded chat was sent to before its time")
+			t.Fatal("a reply was sent to the rate-limited chat too early")
 		}
 	}
 }
 
-func TestRepliesOfAChatKeepTheirOrderThroughTrouble(t *testing.T) {
+func TestRepliesOfAChatKeepTheirOrderThroughFailures(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	for i := range 10 {
 		p.reply(1, fmt.Sprint(i))
 	}
@@ -296,7 +295,7 @@ func TestRepliesOfAChatKeepTheirOrderThroughTrouble(t *testing.T) {
 // replies for the other platform, and does not wait for them.
 func TestSenderLeavesRepliesOfOtherChannelsAlone(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: 1, FirstName: "Ada"}))
 	const ada = conversation.Key("user:ada")
 	in := conversation.Inbound{Key: ada, Origin: chatKey(1), SourceID: "1", Address: `{"chat":1}`, Text: "?", At: time.Now()}
@@ -324,7 +323,7 @@ func TestSenderLeavesRepliesOfOtherChannelsAlone(t *testing.T) {
 
 func TestFlushEndsWhenNothingIsLeft(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.reply(1, "last words")
 	channel, err := telegram.New(telegram.Deps{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -341,11 +340,10 @@ func TestFlushEndsWhenNothingIsLeft(t *testing.T) {
 	}
 }
 
-// A reply that the start found in the store may be told of once more, by the
-// run that made it.
-func TestLateWakeSendsNothingAgain(t *testing.T) {
+// A reply that the sender found in the store at its start is sent once, even if its run reports it, too.
+func TestReplyEnqueuedAgainIsSentOnce(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	early := p.reply(1, "early")
 	sender, _ := p.start()
 	p.waitSent(1)
@@ -359,8 +357,8 @@ func TestLateWakeSendsNothingAgain(t *testing.T) {
 	}
 }
 
-// busyStore is a store in which more replies come up at the worst moment: when
-// a queue has just sent the last one and is about to end.
+// busyStore is a store in which more replies appear when a queue has just sent its last one and is about
+// to end.
 type busyStore struct {
 	*conversation.Store
 	sent func()
@@ -374,14 +372,13 @@ func (s *busyStore) Mark(ctx context.Context, d conversation.Delivery, mark conv
 	return err
 }
 
-// Neither may the queue and its sender wait for each other, nor may a reply be
-// left behind.
-func TestRepliesThatComeWhileTheirQueueEndsAreSent(t *testing.T) {
+// Queue and sender do not wait for each other, and no reply is left unsent.
+func TestRepliesThatArriveWhileTheirQueueEndsAreSent(t *testing.T) {
 	t.Parallel()
 	const rounds, together = 60, 3
-	p := newPost(t)
-	busy, platform, flush := &busyStore{Store: p.store}, &platform{}, make(chan struct{})
-	sender := delivery.New(platform, busy, slog.New(slog.DiscardHandler))
+	p := newOutboxHarness(t)
+	busy, fakePlatform, flush := &busyStore{Store: p.store}, &fakePlatform{}, make(chan struct{})
+	sender := delivery.New(fakePlatform, busy, slog.New(slog.DiscardHandler))
 	want, sent := []string{"first"}, 0
 	p.commit(1, "first")
 	busy.sent = func() {
@@ -407,7 +404,7 @@ func TestRepliesThatComeWhileTheirQueueEndsAreSent(t *testing.T) {
 	case <-time.After(waittest.Patience):
 		t.Fatal("the queue and its sender wait for each other")
 	}
-	if _, texts := platform.seen(); texts != strings.Join(want, ", ") {
+	if _, texts := fakePlatform.seen(); texts != strings.Join(want, ", ") {
 		t.Errorf("of %d replies the chat got %s", len(want), texts)
 	}
 }

@@ -12,12 +12,12 @@ import (
 )
 
 // export commits a turn and then a reply with its transcript.
-func (p *post) export(chat int64, said, text string) conversation.Transcript {
+func (p *outboxHarness) export(fakeChat int64, said, text string) conversation.Transcript {
 	p.t.Helper()
-	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: chat, FirstName: "Ada"}))
+	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: fakeChat, FirstName: "Ada"}))
 	run := func(messages []conversation.Message, replies ...conversation.Delivery) conversation.Committed {
 		p.source++
-		in := conversation.Inbound{Key: chatKey(chat), SourceID: fmt.Sprint(p.source), Address: fmt.Sprintf(`{"chat":%d}`, chat), Text: "?", At: time.Now()}
+		in := conversation.Inbound{Key: chatKey(fakeChat), SourceID: fmt.Sprint(p.source), Address: fmt.Sprintf(`{"chat":%d}`, fakeChat), Text: "?", At: time.Now()}
 		if _, err := p.store.Accept(p.t.Context(), nil, in); err != nil {
 			p.t.Fatal(err)
 		}
@@ -42,14 +42,14 @@ func (p *post) export(chat int64, said, text string) conversation.Transcript {
 		{Role: conversation.RoleAssistant, Content: "an answer", Tokens: 5},
 	})
 	transcript := conversation.Transcript{Name: "talk.md", Conversation: talk.Conversation.ID, Format: string(transcript.Markdown), From: 1, Through: 2}
-	run(nil, conversation.Delivery{Key: chatKey(chat), Text: text, Transcript: &transcript})
+	run(nil, conversation.Delivery{Key: chatKey(fakeChat), Text: text, Transcript: &transcript})
 	return transcript
 }
 
-// The file comes with the text, once, also when the chat had to wait.
+// The file is sent with the text, once, even if the chat had to wait.
 func TestTranscriptIsSentAsAFile(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.export(1, "what about the *mill*?", "Here it **is**")
 	p.server.Refuse(1, telegramtest.TooMany(1), 1)
 	p.start()
@@ -66,7 +66,7 @@ func TestTranscriptIsSentAsAFile(t *testing.T) {
 // A text that is too long for Telegram to show below a file is a message of its own.
 func TestTranscriptFollowsALongText(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.export(1, "?", strings.Repeat("word ", 300))
 	p.start()
 	sent := p.waitSent(2)
@@ -75,10 +75,10 @@ func TestTranscriptFollowsALongText(t *testing.T) {
 	}
 }
 
-// What was deleted before its file was sent is not sent, and holds up nothing.
+// The file of a conversation that was deleted meanwhile is not sent, and delays nothing.
 func TestTranscriptOfADeletedConversationIsNotSent(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.export(1, "a secret", "Here it is")
 	in := conversation.Inbound{Key: chatKey(1), SourceID: "clear", Address: `{"chat":1}`, Text: "/clear yes", At: time.Now()}
 	if _, err := p.store.Accept(t.Context(), nil, in); err != nil {

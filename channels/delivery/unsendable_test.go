@@ -17,14 +17,14 @@ import (
 	"parley/conversation/storetest"
 )
 
-// damage changes the rows of the store as only a fault can.
-func (p *post) damage(change string) {
+// damage changes rows of the store in a way in which the gateway never does.
+func (p *outboxHarness) damage(change string) {
 	p.t.Helper()
 	storetest.Exec(p.t, p.store, change)
 }
 
-// failed are the texts that are kept of the deliveries that were given up, with the reasons.
-func (p *post) failed() (list []string) {
+// failed returns the texts of the deliveries that were given up, with the reasons.
+func (p *outboxHarness) failed() (list []string) {
 	p.t.Helper()
 	all, err := p.store.Deliveries(p.t.Context(), conversation.DeliveryQuery{Failed: true, Limit: 100})
 	if err != nil {
@@ -36,10 +36,10 @@ func (p *post) failed() (list []string) {
 	return list
 }
 
-// A file that can't be made would not be made at the next try either.
+// If a file can't be made, there is no second attempt: the chat is told.
 func TestSenderTellsTheChatWhenAFileCantBeMade(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.export(1, "what about the mill?", "Here it is")
 	p.commit(1, "next")
 	p.damage(`UPDATE messages SET tool_calls = '{'`)
@@ -54,10 +54,10 @@ func TestSenderTellsTheChatWhenAFileCantBeMade(t *testing.T) {
 	}
 }
 
-// An old version stored any date that a platform gave.
-func TestAFileOfMessagesWithADateBeyondTheCalendarIsMade(t *testing.T) {
+// An old version stored whatever date a platform gave.
+func TestTranscriptOfMessagesWithImpossibleDatesIsSent(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.export(1, "what about the mill?", "Here it is")
 	p.damage(`UPDATE messages SET created_at = 9223372036854775807`)
 	p.damage(`UPDATE outbox SET transcript = replace(transcript, 'md', 'json') WHERE transcript IS NOT NULL`)
@@ -67,8 +67,8 @@ func TestAFileOfMessagesWithADateBeyondTheCalendarIsMade(t *testing.T) {
 	}
 }
 
-// What the chat is told of a reply that can't be prepared keeps to the pace of
-// the platform, and holds up nothing when it is refused.
+// The notice about a reply that can't be prepared is sent at the platform's pace, and delays nothing if
+// it is refused.
 func TestNoticeOfALocalErrorIsRetriedLikeAnyReply(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -81,7 +81,7 @@ func TestNoticeOfALocalErrorIsRetriedLikeAnyReply(t *testing.T) {
 		"refused":       {telegramtest.Verdict{Code: 403, Description: "Forbidden"}, 1, []string{"next"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPost(t)
+			p := newOutboxHarness(t)
 			p.export(1, "?", "Here it is")
 			p.commit(1, "next")
 			p.damage(`UPDATE messages SET tool_calls = '{'`)
@@ -99,20 +99,20 @@ func TestNoticeOfALocalErrorIsRetriedLikeAnyReply(t *testing.T) {
 	}
 }
 
-// late is a platform that fails on its own account at the third part.
-type late struct {
-	*platform
+// failingAtThirdPart is a platform whose adapter has a local error at the third part.
+type failingAtThirdPart struct {
+	*fakePlatform
 	sent []string
 }
 
-func (l *late) Split(d conversation.Delivery) (parts []channels.Part) {
+func (l *failingAtThirdPart) Split(d conversation.Delivery) (parts []channels.Part) {
 	for i, word := range strings.Fields(d.Text) {
 		parts = append(parts, channels.Part{Index: i, Text: word, Plain: word})
 	}
 	return parts[:min(len(parts), 3)]
 }
 
-func (l *late) Send(_ context.Context, _ conversation.Delivery, p channels.Part) (string, error) {
+func (l *failingAtThirdPart) Send(_ context.Context, _ conversation.Delivery, p channels.Part) (string, error) {
 	if p.Text == "three" {
 		return "", &channels.LocalError{Words: "sorry", Err: errors.New("no")}
 	}
@@ -120,13 +120,12 @@ func (l *late) Send(_ context.Context, _ conversation.Delivery, p channels.Part)
 	return fmt.Sprint(len(l.sent)), nil
 }
 
-// The parts that were taken stay marked: whoever sends the reply again, once the
-// gateway can prepare it, begins behind them.
+// Parts that were taken stay marked. A later attempt continues after them.
 func TestPartsBeforeALocalErrorStayMarked(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.commit(1, "one two three")
-	to := &late{platform: &platform{}}
+	to := &failingAtThirdPart{fakePlatform: &fakePlatform{}}
 	kinds := p.deliver(to)
 	if diff := cmp.Diff([]string{"0one", "1two", "2sorry"}, to.sent); diff != "" {
 		t.Error(diff)
@@ -139,13 +138,12 @@ func TestPartsBeforeALocalErrorStayMarked(t *testing.T) {
 	}
 }
 
-// A chat that can't be told either, such as one whose adapter fails on every
-// text, is not tried for ever.
-func TestALocalErrorOfTheNoticeEndsTheReplyToo(t *testing.T) {
+// If the notice fails, too, as with an adapter that fails on every text, the reply is given up.
+func TestReplyIsGivenUpWhenItsNoticeFailsToo(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
+	p := newOutboxHarness(t)
 	p.commit(1, "bad")
-	if kinds := p.deliver(broken{}); len(kinds) != 1 || kinds[0] != activity.Failed {
+	if kinds := p.deliver(alwaysPanickingSink{}); len(kinds) != 1 || kinds[0] != activity.Failed {
 		t.Errorf("outcomes %v", kinds)
 	}
 	if list := p.failed(); len(list) != 1 {
@@ -156,7 +154,7 @@ func TestALocalErrorOfTheNoticeEndsTheReplyToo(t *testing.T) {
 	}
 }
 
-// broken is a platform whose adapter panics over everything.
-type broken struct{ *platform }
+// alwaysPanickingSink is a platform whose adapter panics over everything.
+type alwaysPanickingSink struct{ *fakePlatform }
 
-func (broken) Split(conversation.Delivery) []channels.Part { panic("a bug") }
+func (alwaysPanickingSink) Split(conversation.Delivery) []channels.Part { panic("a bug") }

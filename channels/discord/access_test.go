@@ -12,7 +12,7 @@ import (
 	"parley/conversation/pairing"
 )
 
-func TestTheListLetsInByPersonRoleServerAndChannel(t *testing.T) {
+func TestAllowListAdmitsByPersonRoleServerAndChannel(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	home, other := g.srv.Guild("Home"), g.srv.Guild("Other")
@@ -42,9 +42,9 @@ func TestTheListLetsInByPersonRoleServerAndChannel(t *testing.T) {
 	}
 }
 
-// Roles count also for what was said while the bot was away, when Discord does
-// not tell them with the message.
-func TestRolesLetInAfterATimeAway(t *testing.T) {
+// Roles also admit messages from while the bot was away, which Discord lists without the author's
+// roles.
+func TestRolesAdmitMissedMessages(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	home := g.srv.Guild("Home")
@@ -62,9 +62,8 @@ func TestRolesLetInAfterATimeAway(t *testing.T) {
 	}
 }
 
-// A moment's trouble of Discord's must not make a stranger of who is let in by a
-// role.
-func TestRolesAreAskedForAgain(t *testing.T) {
+// A brief failure of Discord must not make a stranger of somebody with a role.
+func TestRolesAreRequestedAgainAfterAFailure(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	home := g.srv.Guild("Home")
@@ -80,7 +79,7 @@ func TestRolesAreAskedForAgain(t *testing.T) {
 	g.wait(1)
 }
 
-func TestAStrangerGetsOneCodeAndIsLetInByIt(t *testing.T) {
+func TestStrangerGetsOneCodeAndIsAdmittedByIt(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -116,8 +115,8 @@ func TestAStrangerGetsOneCodeAndIsLetInByIt(t *testing.T) {
 	}
 }
 
-// Who was put out can't go on talking by editing what they wrote before.
-func TestEditsOfWhoWasPutOutAreNotHeard(t *testing.T) {
+// People whose access was withdrawn can't change waiting messages by editing them.
+func TestEditsByPeopleWithoutAccessAreIgnored(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	ann, bob := g.srv.Person("Ann"), g.srv.Person("Bob")
@@ -157,7 +156,7 @@ func TestOtherBotsAreAnsweredWhenTheyAreNamed(t *testing.T) {
 }
 
 // People rename themselves on Discord, and others take the old name.
-func TestANameInTheListIsBoundToItsFirstHolder(t *testing.T) {
+func TestNameInTheAllowListBelongsToItsFirstAccount(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -178,9 +177,8 @@ func TestANameInTheListIsBoundToItsFirstHolder(t *testing.T) {
 	}
 }
 
-// A name that is bound to another account does not keep a role from counting
-// after a time away.
-func TestRolesCountForTheNewHolderOfAName(t *testing.T) {
+// A role admits missed messages of an account whose name belongs to another account.
+func TestRolesAdmitTheNewHolderOfAName(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	home := g.srv.Guild("Home")

@@ -48,7 +48,7 @@ func TestIsAdminByOwnershipAndRoles(t *testing.T) {
 	}
 }
 
-func TestIsAdminIsAnErrorWhileDiscordDoesNotTell(t *testing.T) {
+func TestIsAdminFailsWhileDiscordFails(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	home := g.srv.Guild("Home")

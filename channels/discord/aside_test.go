@@ -10,7 +10,7 @@ import (
 	"parley/conversation/grouptalk"
 )
 
-func TestTalkOfAChannelComesWithTheNextMessageToTheBot(t *testing.T) {
+func TestGroupTalkOfAChannelComesWithTheNextMessageToTheBot(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	home := g.srv.Guild("Home")
@@ -41,7 +41,7 @@ func TestTalkOfAChannelComesWithTheNextMessageToTheBot(t *testing.T) {
 	}
 }
 
-func TestTalkOfAChannelIsNotKeptByDefault(t *testing.T) {
+func TestGroupTalkOfAChannelIsNotKeptByDefault(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general, ann := g.srv.Channel(g.srv.Guild("Home"), "general"), g.srv.Person("Ann")

@@ -39,7 +39,7 @@ func TestMissedMessagesAreAnsweredOnceInOrder(t *testing.T) {
 	g.srv.Delete(deleted)
 
 	g.run()
-	g.srv.Say(dm, ann, "dm 151") // the gateway tells of it while the missed ones are fetched
+	g.srv.Say(dm, ann, "dm 151") // its event comes while the missed messages are fetched
 	g.srv.Say(thread, ann, "thread 2")
 	got := g.wait(3 + 151 + 2 + 1)
 	for name, key := range map[string]any{"dm": dmKey(ann.ID), "thread": threadKey(thread.ID), "general": channelKey(general.ID)} {
@@ -95,7 +95,7 @@ func TestAllMissedMessagesComeBeforeNewOnes(t *testing.T) {
 	g.srv.Fail(listing, discordtest.Held(released), 1)
 	g.run()
 	must(t, g.srv.WaitCalls(deadline(t), listing, 5))
-	say() // the gateway tells of it while the missed ones are fetched
+	say() // its event comes while the missed messages are fetched
 	release()
 	if diff := cmp.Diff(want, texts(g.wait(len(want)))); diff != "" {
 		t.Error(diff)
@@ -135,8 +135,8 @@ func TestCatchUpCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// A place that can't be fetched waits; the others don't.
-func TestOnePlaceThatIsSlowToFetchHoldsUpNoOther(t *testing.T) {
+// When the messages of one place can't be fetched, the other places do not wait.
+func TestSlowCatchUpOfOnePlaceDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	ann, bob := g.srv.Person("Ann"), g.srv.Person("Bob")
@@ -156,7 +156,7 @@ func TestOnePlaceThatIsSlowToFetchHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-func TestFetchingIsTriedAgain(t *testing.T) {
+func TestCatchUpIsRetried(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	ann := g.srv.Person("Ann")
@@ -169,8 +169,8 @@ func TestFetchingIsTriedAgain(t *testing.T) {
 	g.wait(1)
 }
 
-// While the store takes nothing, nothing is lost, and the mark stays behind.
-func TestATokenThatIsRefusedForAMomentLosesNothing(t *testing.T) {
+// While Discord refuses the token, no message is lost, and the cursor stays where it is.
+func TestBrieflyRefusedTokenLosesNothing(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -201,7 +201,7 @@ func TestMessagesWaitForTheStore(t *testing.T) {
 	}
 }
 
-func TestAPlaceThatIsGoneIsNoTrouble(t *testing.T) {
+func TestCatchUpSkipsAPlaceThatIsGone(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	ann := g.srv.Person("Ann")

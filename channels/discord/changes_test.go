@@ -37,7 +37,7 @@ func TestAnEditBeforeTheAnswerChangesTheQuestion(t *testing.T) {
 	}
 }
 
-func TestAMentionThatAnEditAddsCounts(t *testing.T) {
+func TestEditThatAddsAMentionIsAnswered(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run()
@@ -53,7 +53,7 @@ func TestAMentionThatAnEditAddsCounts(t *testing.T) {
 	}
 }
 
-func TestALinksPreviewIsNoEdit(t *testing.T) {
+func TestPreviewOfALinkIsNoEdit(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run()
@@ -65,6 +65,6 @@ func TestALinksPreviewIsNoEdit(t *testing.T) {
 	g.srv.Say(dm, ann, "end")
 	g.wait(2)
 	if len(g.told) != 0 {
-		t.Errorf("an edit was told of")
+		t.Errorf("an edit was reported")
 	}
 }

@@ -22,22 +22,22 @@ var chaosFor = flag.Duration("chaos", 15*time.Second, "how long the test of a ba
 // Discord of its own: most of the time they wait to connect again.
 const chaosGateways = 4
 
-// maxUnheard is how many messages of a talk wait for the gateway before people
-// wait too, so that a slow machine has little left to do in the end. It is more
-// than a page of Discord's and a batch of the adapter's.
-const maxUnheard = 300
+// maxBehind is the number of messages that a speaker is ahead of the gateway before the speaker waits, so
+// that a slow machine has little left to do in the end. It exceeds a page of Discord and a batch of the
+// adapter.
+const maxBehind = 300
 
-// talk is somebody who says numbered messages in one place.
-type talk struct {
+// speaker writes numbered messages in one place.
+type speaker struct {
 	place discordtest.Channel
 	who   discordtest.User
 	key   conversation.Key
 	said  []string
-	heard []string // by the gateway
-	known int      // of what the gateway has accepted
+	heard []string // messages that the gateway accepted
+	known int      // how many accepted messages were looked at
 }
 
-func (k *talk) say(s *discordtest.Server) {
+func (k *speaker) say(s *discordtest.Server) {
 	text := fmt.Sprint(k.who.Username, " ", len(k.said))
 	k.said = append(k.said, text)
 	if !k.place.IsThread() && k.place.Type == discordtest.TextChannel {
@@ -46,9 +46,8 @@ func (k *talk) say(s *discordtest.Server) {
 	s.Say(k.place, k.who, text)
 }
 
-// unheard is how many messages the gateway, which has accepted so many, has
-// still to hear.
-func (k *talk) unheard(accepted []conversation.Inbound) int {
+// behind returns the number of the speaker's messages that the gateway has not accepted yet.
+func (k *speaker) behind(accepted []conversation.Inbound) int {
 	for _, in := range accepted[k.known:] {
 		if in.Key == k.key {
 			k.heard = append(k.heard, in.Text)
@@ -58,30 +57,30 @@ func (k *talk) unheard(accepted []conversation.Inbound) int {
 	return len(k.said) - len(k.heard)
 }
 
-// talks are people in DMs, channels and threads.
-func (g *gateway) talks() []*talk {
+// speakers returns people who write in DMs, channels and threads.
+func (g *gateway) speakers() []*speaker {
 	general := g.srv.Guild("Home")
-	var list []*talk
+	var list []*speaker
 	for i := range 2 {
 		who := g.srv.Person(fmt.Sprint("p", i))
 		dm, channel := g.srv.DM(who), g.srv.Channel(general, fmt.Sprint("c", i))
 		thread := g.srv.Thread(channel, discordtest.Bot, fmt.Sprint("t", i))
-		list = append(list, &talk{place: dm, who: who, key: dmKey(who.ID)},
-			&talk{place: channel, who: who, key: channelKey(channel.ID)}, &talk{place: thread, who: who, key: threadKey(thread.ID)})
+		list = append(list, &speaker{place: dm, who: who, key: dmKey(who.ID)},
+			&speaker{place: channel, who: who, key: channelKey(channel.ID)}, &speaker{place: thread, who: who, key: threadKey(thread.ID)})
 	}
 	return list
 }
 
-func TestABadConnectionLosesAndDoublesNothing(t *testing.T) {
+func TestBadConnectionLosesAndDoublesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it takes half a minute")
 	}
 	t.Parallel()
-	all := map[*gateway][]*talk{}
+	all := map[*gateway][]*speaker{}
 	for range chaosGateways {
 		g := newGateway(t)
 		g.tune = func(c *Channel) { c.openTime = 5 * time.Second }
-		all[g] = g.talks()
+		all[g] = g.speakers()
 		g.run()
 		for _, k := range all[g] {
 			k.say(g.srv)
@@ -89,13 +88,13 @@ func TestABadConnectionLosesAndDoublesNothing(t *testing.T) {
 		g.wait(len(all[g]))
 	}
 	var broken sync.WaitGroup
-	for g, talks := range all {
-		broken.Go(func() { g.talkWhileBroken(talks) })
+	for g, speakers := range all {
+		broken.Go(func() { g.speakWhileBroken(speakers) })
 	}
 	broken.Wait()
-	for g, talks := range all {
-		for _, k := range talks {
-			g.awaits(func() bool { return k.unheard(g.accepted) <= 0 })
+	for g, speakers := range all {
+		for _, k := range speakers {
+			g.awaits(func() bool { return k.behind(g.accepted) <= 0 })
 			if diff := cmp.Diff(k.said, k.heard); diff != "" {
 				t.Errorf("%s:\n%s", k.key, diff)
 			}
@@ -105,14 +104,13 @@ func TestABadConnectionLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
-// talkWhileBroken lets everybody talk while the connection is broken again and
-// again.
-func (g *gateway) talkWhileBroken(talks []*talk) {
+// speakWhileBroken has everybody write while the connection is broken repeatedly.
+func (g *gateway) speakWhileBroken(speakers []*speaker) {
 	end := time.Now().Add(*chaosFor)
 	var talking sync.WaitGroup
-	for _, k := range talks {
+	for _, k := range speakers {
 		talking.Go(func() {
-			for time.Now().Before(end) && g.awaits(func() bool { return k.unheard(g.accepted) < maxUnheard }) {
+			for time.Now().Before(end) && g.awaits(func() bool { return k.behind(g.accepted) < maxBehind }) {
 				k.say(g.srv)
 				time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
 			}

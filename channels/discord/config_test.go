@@ -9,7 +9,7 @@ import (
 	"parley/channels/discord/discordtest"
 )
 
-func TestInvalidConfigurationIsRefusedInWords(t *testing.T) {
+func TestInvalidConfigurationIsExplained(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){
 		"token":         func(c *Config) { c.Token = "" },
@@ -32,7 +32,7 @@ func TestInvalidConfigurationIsRefusedInWords(t *testing.T) {
 	}
 }
 
-func TestTheInviteAsksForWhatTheBotNeeds(t *testing.T) {
+func TestInviteHasThePermissionsThatTheBotNeeds(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	link, err := Invite(t.Context(), g.cfg, "")
@@ -47,7 +47,7 @@ func TestTheInviteAsksForWhatTheBotNeeds(t *testing.T) {
 	}
 }
 
-// The link's permissions, and no other, are enough for all that the bot does.
+// The bot can do all that it needs to with the link's permissions alone.
 func TestTheInvitesPermissionsSuffice(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

@@ -9,8 +9,8 @@ import (
 	"parley/conversation"
 )
 
-// Servers that others wrote for Discord's clients differ in details that
-// Discord's documentation leaves open, and in some that it does not.
+// foreignGateway returns a gateway at a server that others wrote for Discord's clients. Such servers
+// differ in details that Discord's documentation leaves open, and in some that it does not.
 func foreignGateway(t *testing.T) *gateway {
 	return newGatewayWith(t, discordtest.Config{Foreign: true})
 }
@@ -77,7 +77,7 @@ func TestReplyToAPlaceThatIsGoneIsTriedOnce(t *testing.T) {
 	in := g.wait(1)[0]
 	g.srv.Remove(general)
 	if err := r.deliver(deadline(t), conversation.Delivery{Key: in.Key, Address: in.Address, Text: "Hello"}); err == nil {
-		t.Fatal("the reply arrived where nothing is")
+		t.Fatal("the reply was posted in a place that does not exist")
 	}
 	if n := g.srv.Calls("POST /channels/{channel}/messages"); n != 1 {
 		t.Errorf("%d requests", n)
@@ -112,7 +112,7 @@ func TestRefusedPermissionStopsThreadsInAChannel(t *testing.T) {
 		r.reply(t, g.wait(i + 1)[i], "ok")
 	}
 	if got := keys(g.inbounds()); got[1] != channelKey(general.ID) || got[2] != channelKey(general.ID) {
-		t.Errorf("the talk is scattered over %v", got)
+		t.Errorf("the messages are in the sessions %v, want one", got)
 	}
 	if n := g.srv.Calls("POST /channels/{channel}/messages/{message}/threads"); n != 1 {
 		t.Errorf("Discord was asked for a thread %d times", n)

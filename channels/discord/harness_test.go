@@ -20,25 +20,24 @@ import (
 	"parley/internal/waittest"
 )
 
-// gateway is what stands around the adapter in the tests: a Discord, and the
-// store behind the adapter.
+// gateway is the surroundings of the adapter in the tests: a Discord server and a store.
 type gateway struct {
 	t     *testing.T
 	srv   *discordtest.Server
 	store *conversation.Store
 	cfg   Config
-	tune  func(*Channel) // shortens what the adapter waits for; nil: nothing
-	paced bool           // the server enforces the pace of new sessions, so the adapter keeps its own
+	tune  func(*Channel) // shortens the adapter's waits; may be nil
+	paced bool           // the server enforces Discord's pace of new sessions, and the adapter keeps to it
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed at every change
 	accepted []conversation.Inbound
-	told     []conversation.Key // sessions that an edit or a deletion touched
+	told     []conversation.Key // sessions with an edited or deleted message
 	states   []string           // of health
 	details  []string           // of the states
 	probes   channels.Probes
 	log      logged
-	refuse   error // what accept answers
+	refuse   error // returned by accept
 }
 
 func newGateway(t *testing.T) *gateway { return newGatewayWith(t, discordtest.Config{}) }
@@ -52,13 +51,13 @@ func newGatewayWith(t *testing.T, c discordtest.Config) *gateway {
 	g.cfg.Token, g.cfg.APIURL, g.cfg.Access = discordtest.Token, srv.URL, access.Open
 	t.Cleanup(func() {
 		if v := srv.Violations(); len(v) > 0 {
-			t.Errorf("Discord would call malformed: %q", v)
+			t.Errorf("Discord would refuse as malformed: %q", v)
 		}
 	})
 	return g
 }
 
-// commands are what the tests register.
+// commands are the commands that the tests register.
 var commands = []channels.Command{
 	{Name: "new", Description: "Begin anew", Options: []channels.Option{{Name: "title", Description: "its title"}}},
 	{Name: "history", Description: "Show the last turns", Private: true, Options: []channels.Option{
@@ -91,7 +90,7 @@ func (g *gateway) channel() *Channel {
 	return c
 }
 
-// testLog shows the adapter's log with the test's, while that runs, and keeps it.
+// testLog writes the adapter's log to the log of the running test, and keeps it.
 type testLog struct {
 	t    *testing.T
 	kept *logged
@@ -104,20 +103,20 @@ func (l testLog) Write(b []byte) (int, error) {
 	return l.kept.text.Write(b)
 }
 
-// logged is what the adapter has logged.
+// logged holds what the adapter has logged.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// count says how often a text was logged.
+// count returns how often a text was logged.
 func (l *logged) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), text)
 }
 
-// testStore wires the store as the gateway's command does.
+// testStore reports edits and deletions to the test, as package gateway does to the router.
 type testStore struct {
 	*conversation.Store
 	g *gateway
@@ -135,7 +134,7 @@ func (s testStore) Withdraw(ctx context.Context, of conversation.Account, id str
 	return err
 }
 
-// running is an adapter at work.
+// running is a started adapter.
 type running struct {
 	*Channel
 	stop func() error // ends it and waits
@@ -187,9 +186,9 @@ func (g *gateway) note(what func()) {
 	g.changed = make(chan struct{})
 }
 
-// awaits returns when done is true, which is asked with the lock held at every
-// change. It is false when nothing changes any more. What goes on, on a machine
-// however slow, is waited for.
+// awaits waits until done returns true, and reports whether it did. It calls done with the lock held
+// after every change, and gives up when nothing has changed for a while: a slow machine has all the
+// time that it needs.
 func (g *gateway) awaits(done func() bool) bool {
 	for {
 		g.mu.Lock()
@@ -206,7 +205,7 @@ func (g *gateway) awaits(done func() bool) bool {
 	}
 }
 
-// until waits for something that must happen: see awaits.
+// until fails the test if awaits gives up.
 func (g *gateway) until(what string, done func() bool) {
 	g.t.Helper()
 	if g.awaits(done) {
@@ -217,7 +216,7 @@ func (g *gateway) until(what string, done func() bool) {
 	g.t.Fatalf("waited in vain for %s; accepted %q, health %q", what, texts(g.accepted), g.states)
 }
 
-// wait gives the inbound messages when there are n of them.
+// wait waits for n inbound messages and returns them.
 func (g *gateway) wait(n int) []conversation.Inbound {
 	g.t.Helper()
 	g.until("messages", func() bool { return len(g.accepted) >= n })
@@ -242,7 +241,7 @@ func texts(list []conversation.Inbound) []string {
 	return all
 }
 
-// reply sends a text to where an inbound message came from.
+// reply sends a text to the place of an inbound message.
 func (r running) reply(t *testing.T, to conversation.Inbound, text string, actions ...conversation.Action) {
 	t.Helper()
 	must(t, r.deliver(deadline(t), conversation.Delivery{Key: to.Key, Address: to.Address, Text: text, Actions: actions}))
@@ -273,7 +272,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// cursorsAt is the mark of a place that an earlier process left.
+// cursorsAt returns the cursor of a place that an earlier process has stored.
 func cursorsAt(place discordtest.Channel, message string) []conversation.Cursor {
 	return []conversation.Cursor{{Name: "discord:" + discordtest.Bot.ID + ":" + place.ID, Value: message}}
 }

@@ -40,7 +40,7 @@ func TestADirectMessageIsAnswered(t *testing.T) {
 	}
 }
 
-func TestInChannelsItAnswersWhoMeansIt(t *testing.T) {
+func TestInChannelsOnlyMentionsAndRepliesAreAnswered(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	home := g.srv.Guild("Home")
@@ -110,8 +110,8 @@ func TestThreadsAreSessionsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A thread that Discord did not tell of, as one that was hidden for a while, is
-// looked up before its message is taken.
+// A thread without an event, such as one that was hidden for a while, is requested before its message
+// is accepted.
 func TestAnUnknownThreadIsLookedUp(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

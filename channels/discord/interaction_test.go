@@ -19,8 +19,7 @@ func (g *gateway) runWithCommands() running {
 	return r
 }
 
-// waitCommands waits until commands are offered in a guild, or, in the zero
-// one, everywhere.
+// waitCommands waits until commands are registered in a guild, or globally for the zero Guild.
 func (g *gateway) waitCommands(in discordtest.Guild) {
 	g.t.Helper()
 	must(g.t, g.srv.Wait(deadline(g.t), "commands", func() bool { return len(g.srv.Commands(in)) > 0 }))
@@ -33,7 +32,7 @@ func (g *gateway) slash(in discordtest.Channel, by discordtest.User, name string
 	return used
 }
 
-func TestSlashCommandsAreTheWrittenOnes(t *testing.T) {
+func TestSlashCommandsActLikeTypedOnes(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -54,8 +53,7 @@ func TestSlashCommandsAreTheWrittenOnes(t *testing.T) {
 	}
 }
 
-// What an option may be is offered to choose from, and reaches the command as it is
-// written; Discord takes nothing else.
+// The choices of an option reach the command as they are written, and no other value is offered.
 func TestSlashCommandsOfferTheirChoices(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -104,7 +102,7 @@ func TestTheAnswerToACommandIsForTheAsker(t *testing.T) {
 	}
 }
 
-func TestButtonsPageInPlace(t *testing.T) {
+func TestButtonsTurnPagesInTheSameMessage(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	ann := g.srv.Person("Ann")
@@ -131,8 +129,8 @@ func TestButtonsPageInPlace(t *testing.T) {
 	}
 }
 
-// A private answer that is longer than a message of Discord's is one message with
-// a file: it, and what the buttons below it give, is for the asker alone.
+// A private answer that is too long for a message is one message with a file. Only the person who asked
+// sees it and the pages that its buttons show.
 func TestPagesOfAPrivateAnswerArePrivate(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]int{"paged": 0, "paged when the first answer failed": 1} {
@@ -160,9 +158,9 @@ func TestPagesOfAPrivateAnswerArePrivate(t *testing.T) {
 	}
 }
 
-// Discord gives a command up that has no answer within three seconds. Looking for
-// what was missed in its place may take longer, and comes first all the same.
-func TestACommandIsAnsweredInTimeWhileItsPlaceIsLookedAt(t *testing.T) {
+// Discord gives a command up that is not acknowledged within three seconds. Fetching the missed messages
+// of its place may take longer, and still comes first.
+func TestCommandIsAcknowledgedInTimeDuringCatchUp(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -176,7 +174,7 @@ func TestACommandIsAnsweredInTimeWhileItsPlaceIsLookedAt(t *testing.T) {
 	used := g.slash(general, ann, "status")
 	must(t, g.srv.WaitAcknowledged(deadline(t), used))
 	if got := g.inbounds(); len(got) != 0 {
-		t.Errorf("the command overtook what was said before it: %q", texts(got))
+		t.Errorf("the command was accepted before earlier messages: %q", texts(got))
 	}
 	close(looked)
 	got := g.wait(2)
@@ -228,7 +226,7 @@ func TestACommandWhoseFirstAnswerFailsIsAnsweredByAMessage(t *testing.T) {
 	}
 }
 
-func TestCommandsAreOfferedAlsoAfterTrouble(t *testing.T) {
+func TestCommandsAreRegisteredAfterFailures(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	home := g.srv.Guild("Home")
@@ -241,7 +239,7 @@ func TestCommandsAreOfferedAlsoAfterTrouble(t *testing.T) {
 	g.wait(1)
 }
 
-func TestInSomeServersCommandsAreThereAtOnce(t *testing.T) {
+func TestCommandsAreRegisteredInConfiguredServersOnly(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	home, other := g.srv.Guild("Home"), g.srv.Guild("Other")

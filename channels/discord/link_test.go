@@ -14,8 +14,8 @@ import (
 	"parley/internal/waittest"
 )
 
-// Each way of losing the connection, and then a message that must arrive.
-func TestTheConnectionComesBack(t *testing.T) {
+// A message arrives after each way of losing the connection.
+func TestLostConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(s *discordtest.Server){
 		"cut":                     (*discordtest.Server).DropConnections,
@@ -50,8 +50,8 @@ func TestTheConnectionComesBack(t *testing.T) {
 	}
 }
 
-// Discord also ends a session with a code on the connection that would resume it.
-func TestASessionThatIsClosedWhenItResumesBeginsAnew(t *testing.T) {
+// Discord may also end a session with a close code when the bot resumes it.
+func TestSessionThatCannotResumeBeginsAnew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it waits for the library to connect again")
 	}
@@ -88,10 +88,9 @@ func TestChannelCanBeStoppedWhileDiscordRefusesTheBot(t *testing.T) {
 	}
 }
 
-// A session that Discord no longer takes is asked for anew by the library at
-// once. The next one must not follow before Discord's pace allows it, or it is
-// refused as well.
-func TestNewSessionsKeepThePace(t *testing.T) {
+// When Discord rejects a session, the library begins a new one at once. The next one must not begin
+// before Discord's pace allows it, or it is rejected, too.
+func TestNewSessionsKeepDiscordsPace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it keeps Discord's pace")
 	}
@@ -110,9 +109,8 @@ func TestNewSessionsKeepThePace(t *testing.T) {
 	g.wait(2)
 }
 
-// A connection can die without an end, as when the network loses its packets:
-// the bot would be deaf until somebody notices. Its session goes on, so that no
-// command is lost.
+// A connection can fall silent without being closed, as when the network loses its packets. It is
+// replaced, and its session resumed, so that no command is lost.
 func TestAConnectionThatFallsSilentIsReplaced(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it waits for heartbeats")
@@ -136,7 +134,7 @@ func TestStoppingClosesTheConnection(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
-	g.fared(bots.Serving)
+	g.awaitStates(bots.Serving)
 	must(t, r.stop())
 	must(t, g.srv.WaitDisconnected(deadline(t)))
 	if n := g.srv.Sessions(); n != 0 {
@@ -144,18 +142,17 @@ func TestStoppingClosesTheConnection(t *testing.T) {
 	}
 }
 
-func TestHealthTellsOfTheConnection(t *testing.T) {
+func TestHealthFollowsTheConnection(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run()
-	g.fared(bots.Connecting, bots.Serving)
+	g.awaitStates(bots.Connecting, bots.Serving)
 	g.srv.DropConnections()
-	g.fared(bots.Connecting, bots.Serving, bots.Interrupted, bots.Serving)
+	g.awaitStates(bots.Connecting, bots.Serving, bots.Interrupted, bots.Serving)
 }
 
-// An operator reads in the health that Discord can't be reached, from the start
-// on, and no proxy's page.
-func TestHealthTellsWhyThereIsNoConnectionYet(t *testing.T) {
+// Health says from the start on that Discord can't be reached, without the page that a proxy sends.
+func TestHealthSaysWhyThereIsNoConnectionYet(t *testing.T) {
 	t.Parallel()
 	for _, route := range []string{"GET /gateway", "GET /gateway/bot"} {
 		t.Run(route, func(t *testing.T) {
@@ -179,7 +176,7 @@ func TestHealthTellsWhyThereIsNoConnectionYet(t *testing.T) {
 	}
 }
 
-func TestShardsShareTheServers(t *testing.T) {
+func TestServersAreSpreadOverShards(t *testing.T) {
 	t.Parallel()
 	g := newGatewayWith(t, discordtest.Config{Shards: 2, MaxConcurrency: 2})
 	ann := g.srv.Person("Ann")
@@ -217,7 +214,7 @@ func TestAProcessMayServeOneShard(t *testing.T) {
 	}
 }
 
-func TestDiscordIsAwayAtTheStart(t *testing.T) {
+func TestChannelConnectsWhenDiscordIsBack(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.Fail("GET /gateway/bot", discordtest.BadGateway(), 1)

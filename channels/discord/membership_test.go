@@ -44,8 +44,8 @@ func TestServersOfTheBotAreStored(t *testing.T) {
 	until("Home member []", "Club removed []", "Gone removed []")
 }
 
-// The bot says how to talk to it where it is added, once, and only where somebody may talk
-// to it and it may write.
+// The bot introduces itself once in each server that it is added to, if somebody there has access and
+// the bot may write.
 func TestTheBotIntroducesItselfInNewServers(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -68,7 +68,7 @@ func TestTheBotIntroducesItselfInNewServers(t *testing.T) {
 	}
 }
 
-func TestLackingPermissionsAreNamed(t *testing.T) {
+func TestMissingPermissionsAreNamed(t *testing.T) {
 	t.Parallel()
 	in := &intake{me: user{ID: "9"}}
 	g := guild{ID: "1", Members: []member{{User: &user{ID: "9"}, Roles: []string{"3"}}}, Roles: []role{{ID: "1", Permissions: "3072"}, {ID: "2", Permissions: "8"}, {ID: "3", Permissions: "32768"}}}
@@ -81,6 +81,6 @@ func TestLackingPermissionsAreNamed(t *testing.T) {
 		t.Error(lacks)
 	}
 	if g.Members = nil; in.lacks(g) != nil {
-		t.Error("what Discord does not tell is known")
+		t.Error("permissions that Discord did not send are reported")
 	}
 }

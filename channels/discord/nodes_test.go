@@ -16,11 +16,11 @@ import (
 	"parley/internal/waittest"
 )
 
-// takeover is how long a test waits until the nodes have taken the shards of one that is gone, at the pace of
-// Discord. It is far from what that takes.
-const takeover = 2 * time.Minute
+// takeoverLimit is how long a test waits until the nodes have taken over the shards of a dead node at Discord's pace. It
+// takes far less.
+const takeoverLimit = 2 * time.Minute
 
-// newNode makes one of several nodes that serve the bot, with a store of its own on the database at url.
+// newNode returns one of several nodes that serve the bot, with a store of its own on the database at url.
 func newNode(t *testing.T, srv *discordtest.Server, url string) (*gateway, *Channel) {
 	t.Helper()
 	store, err := conversation.Open(t.Context(), conversation.Config{Path: url})
@@ -41,24 +41,24 @@ func newNode(t *testing.T, srv *discordtest.Server, url string) (*gateway, *Chan
 
 func waitShards(t *testing.T, srv *discordtest.Server, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), takeover)
+	ctx, cancel := context.WithTimeout(t.Context(), takeoverLimit)
 	defer cancel()
 	must(t, srv.WaitShards(ctx, n))
 }
 
-// waitPart waits until a node has so many shards.
-func waitPart(t *testing.T, c *Channel, n int) {
+// waitShardCount waits until a node has n shards.
+func waitShardCount(t *testing.T, c *Channel, n int) {
 	t.Helper()
-	for end := time.Now().Add(takeover); len(c.shards.list()) != n; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(takeoverLimit); len(c.shards.list()) != n; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the node has the shards %v, want %d of them", c.shards.list(), n)
 		}
 	}
 }
 
-// Two nodes have half of the shards each, at the pace of Discord, which the server enforces. When one is cut off from the
-// database, the other one takes its shards over, and gives them back when it returns. Whatever is said in
-// any server, also while its shard has no node, is stored once.
+// Two nodes have half of the shards each, at Discord's pace, which the server enforces. When one is cut off from the
+// database, the other one takes over its shards, and gives them back when it returns. Each message is stored once, also
+// one from while its shard had no node.
 func TestNodesShareTheShards(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -98,7 +98,7 @@ func TestNodesShareTheShards(t *testing.T) {
 	}
 	awaitAll := func(what string) {
 		t.Helper()
-		for end := time.Now().Add(takeover); !all(); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(takeoverLimit); !all(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("waited in vain for the messages of %s: %q, %q", what, texts(a.inbounds()), texts(b.inbounds()))
 			}
@@ -106,38 +106,37 @@ func TestNodesShareTheShards(t *testing.T) {
 	}
 
 	runA := a.start(nodeA)
-	waitPart(t, nodeA, shards)
+	waitShardCount(t, nodeA, shards)
 	waitShards(t, srv, shards)
 	say("alone")
 	awaitAll("one node")
 	b.start(nodeB)
-	waitPart(t, nodeA, shards/2)
-	waitPart(t, nodeB, shards/2)
+	waitShardCount(t, nodeA, shards/2)
+	waitShardCount(t, nodeB, shards/2)
 	waitShards(t, srv, shards)
 	say("together")
 	awaitAll("two nodes")
 
 	proxy.Interrupt()
 	say("interrupted")
-	waitPart(t, nodeB, shards)
+	waitShardCount(t, nodeB, shards)
 	awaitAll("the node that is left")
 	proxy.Resume()
-	waitPart(t, nodeA, shards/2)
-	waitPart(t, nodeB, shards/2)
+	waitShardCount(t, nodeA, shards/2)
+	waitShardCount(t, nodeB, shards/2)
 	say("again")
 	awaitAll("two nodes again")
 	must(t, runA.stop())
-	waitPart(t, nodeB, shards)
+	waitShardCount(t, nodeB, shards)
 	waitShards(t, srv, shards)
 	say("last")
 	awaitAll("the last node")
 	if v := srv.Violations(); len(v) > 0 {
-		t.Errorf("Discord would call malformed: %q", v)
+		t.Errorf("Discord would refuse as malformed: %q", v)
 	}
 }
 
-// A node that another one has told of a command may answer it before that one has sent the first response, which
-// Discord demands. It waits for that.
+// The node that answers a command waits until the node that received it has acknowledged it to Discord.
 func TestAnswerWaitsForTheFirstResponseOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	srv, url := discordtest.New(t), postgrestest.Database(t)
@@ -172,7 +171,7 @@ func TestAnswerWaitsForTheFirstResponseOfAnotherNode(t *testing.T) {
 	}
 }
 
-// The other nodes use more shards than this one was told to: it uses as many.
+// When the other nodes use more shards than Discord recommends to this one, it uses as many as they do.
 func TestNodeFollowsTheNumberOfShardsOfTheOthers(t *testing.T) {
 	t.Parallel()
 	srv, url := discordtest.New(t), postgrestest.Database(t)
@@ -181,9 +180,9 @@ func TestNodeFollowsTheNumberOfShardsOfTheOthers(t *testing.T) {
 	b, nodeB := newNode(t, srv, url)
 	nodeA.identifyPause, nodeB.identifyPause = time.Second, time.Second
 	a.start(nodeA)
-	waitPart(t, nodeA, 2)
+	waitShardCount(t, nodeA, 2)
 	b.start(nodeB)
-	waitPart(t, nodeB, 1)
-	waitPart(t, nodeA, 1)
+	waitShardCount(t, nodeB, 1)
+	waitShardCount(t, nodeA, 1)
 	waitShards(t, srv, 2)
 }

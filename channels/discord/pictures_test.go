@@ -13,8 +13,8 @@ import (
 	"parley/internal/waittest"
 )
 
-// Each picture of an answer is a message with that file below the answer. In place of one
-// that is too large for Discord there are words, and the next ones follow.
+// Each picture of an answer is a message with a file below the answer. For one that is too large for
+// Discord, a text says so, and the next ones follow.
 func TestPicturesFollowTheirAnswer(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -29,7 +29,7 @@ func TestPicturesFollowTheirAnswer(t *testing.T) {
 		defer close(done)
 		sender.Run(t.Context(), conversation.Scope{Channel: "discord"}, flush)
 	}()
-	sender.Enqueue(g.drawn(in, "Here **they** are.", 300, 11<<20, 500)...)
+	sender.Enqueue(g.commitPictures(in, "Here **they** are.", 300, 11<<20, 500)...)
 	sent, err := g.srv.WaitSentTo(deadline(t), general, 4)
 	must(t, err)
 	close(flush)
@@ -47,8 +47,8 @@ func TestPicturesFollowTheirAnswer(t *testing.T) {
 	}
 }
 
-// drawn commits an answer with pictures of these sizes in bytes.
-func (g *gateway) drawn(in conversation.Inbound, text string, sizes ...int) []conversation.Delivery {
+// commitPictures commits an answer with pictures of these sizes in bytes.
+func (g *gateway) commitPictures(in conversation.Inbound, text string, sizes ...int) []conversation.Delivery {
 	g.t.Helper()
 	turn, err := g.store.Begin(g.t.Context(), in.Key, 100)
 	must(g.t, err)

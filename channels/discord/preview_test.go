@@ -17,7 +17,7 @@ import (
 	"parley/conversation"
 )
 
-// waitShown waits until a message in a place reads so.
+// waitShown waits until a place has a message with a text, and returns the message.
 func waitShown(t *testing.T, g *gateway, place discordtest.Channel, text string) discordtest.Message {
 	t.Helper()
 	var found discordtest.Message
@@ -33,7 +33,7 @@ func waitShown(t *testing.T, g *gateway, place discordtest.Channel, text string)
 	return found
 }
 
-func TestTheAnswerGrowsInOneMessage(t *testing.T) {
+func TestAnswerIsShownInOneMessageWhileItIsWritten(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
@@ -77,9 +77,8 @@ func TestAtMostOnePreviewInAChannel(t *testing.T) {
 	}
 }
 
-// The words of a run that /stop cut short stand under the message that showed
-// them, once.
-func TestAStoppedAnswerStaysWhereItGrew(t *testing.T) {
+// When /stop ends a run, its preview stays, with the notice, as the only message of the answer.
+func TestStoppedAnswerStaysInItsPreview(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
@@ -96,9 +95,9 @@ func TestAStoppedAnswerStaysWhereItGrew(t *testing.T) {
 	}
 }
 
-// A run that is stopped while a tool works is answered without the words that it
-// had shown. They don't stay, and the next answer grows again.
-func TestAnAnswerThatIsStoppedBetweenItsWordsLeavesNothing(t *testing.T) {
+// When a run is stopped during a tool call, its reply does not have the text of its preview. The preview
+// is removed, and the next answer has one again.
+func TestPreviewIsRemovedWhenARunStopsDuringATool(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
@@ -118,9 +117,8 @@ func TestAnAnswerThatIsStoppedBetweenItsWordsLeavesNothing(t *testing.T) {
 	waitShown(t, g, dm, "It is"+previewMark)
 }
 
-// Discord fails for longer than it remembers nonces. The answer takes the place of
-// what was shown all the same.
-func TestAPreviewIsGoneOnWithAfterALongOutage(t *testing.T) {
+// The reply replaces its preview even if Discord has failed for longer than it remembers nonces.
+func TestPreviewBecomesTheReplyAfterALongOutage(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
@@ -142,9 +140,9 @@ func TestAPreviewIsGoneOnWithAfterALongOutage(t *testing.T) {
 	}
 }
 
-// A process died while it showed an answer in the making. The next one makes
-// the answer of that message, or removes it when another message is answered.
-func TestPreviewsOfADeadProcessAreTakenUp(t *testing.T) {
+// The preview of a process that died becomes the reply of the next process, which removes it if it
+// answers another message.
+func TestPreviewOfADeadProcessBecomesTheReplyOrIsRemoved(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
@@ -165,7 +163,7 @@ func TestPreviewsOfADeadProcessAreTakenUp(t *testing.T) {
 	}
 }
 
-func TestTheSamePreviewIsGoneOnWith(t *testing.T) {
+func TestRestartedRunContinuesItsPreview(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
@@ -183,7 +181,7 @@ func TestTheSamePreviewIsGoneOnWith(t *testing.T) {
 	}
 }
 
-func TestDeletedPreviewIsNotEditedOn(t *testing.T) {
+func TestDeletedPreviewIsNotEditedAgain(t *testing.T) {
 	t.Parallel()
 	for name, foreign := range map[string]bool{"of Discord": false, "of a foreign server": true} {
 		t.Run(name, func(t *testing.T) {
@@ -210,8 +208,7 @@ func TestDeletedPreviewIsNotEditedOn(t *testing.T) {
 	}
 }
 
-// slowEdits is a Discord that takes longer for the edits of a preview than the reply
-// waits for other requests.
+// slowEdits is a Discord whose edits take longer than the time that a reply waits for other requests.
 type slowEdits struct {
 	mu   sync.Mutex
 	text string // of the message
@@ -226,7 +223,7 @@ func (s *slowEdits) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	taken := make(chan struct{})
-	go func() { // also when the gateway gives up: the request is on its way
+	go func() { // goes on if the gateway gives up: the request was sent
 		defer close(taken)
 		if req.Method == http.MethodPatch && isPreview(m.Content) {
 			time.Sleep(10 * time.Second)
@@ -282,7 +279,7 @@ func TestHugePreviewsAreCut(t *testing.T) {
 		t.Errorf("%d characters, %v", n, ok)
 	}
 	if _, ok := previewOf(" \n "); ok {
-		t.Error("nothing is shown as something")
+		t.Error("an empty text has a preview")
 	}
 }
 

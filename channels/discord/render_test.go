@@ -103,8 +103,8 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// withoutInfo drops what a reader of the rendered text does without: the words
-// behind the marks of code, the addresses of images in links, the crosses of tasks, and "<br>".
+// withoutInfo drops what rendering drops: the info strings of code blocks, the addresses of images in
+// links, the marks of tasks, and "<br>".
 func withoutInfo(source string) string {
 	var b strings.Builder
 	pos := 0
@@ -126,8 +126,8 @@ func letters(text string) string {
 	}, text)
 }
 
-// missingText is what of text, white space apart, does not follow in whole in
-// order, which may hold more.
+// missingText returns the rest of text, without white space, from the first character on that is not
+// in whole in the same order.
 func missingText(text, whole string) string {
 	rest := whole
 	for i, r := range text {

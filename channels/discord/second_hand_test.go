@@ -6,10 +6,9 @@ import (
 	"parley/channels/discord/discordtest"
 )
 
-// What no person wrote for this place is never a command: a forward, and what
-// another bot or a webhook says. A command is what a person writes, also as a
+// Forwards and messages of other bots and webhooks are never commands. A person's message is, also as a
 // reply.
-func TestSecondHandMessagesAreNeverCommands(t *testing.T) {
+func TestForwardsAndBotMessagesAreNeverCommands(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -38,7 +37,7 @@ func TestSecondHandMessagesAreNeverCommands(t *testing.T) {
 }
 
 // A forward opens a thread like any other message; a command opens none.
-func TestSecondHandCommandOpensAThread(t *testing.T) {
+func TestForwardedCommandOpensAThread(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")

@@ -40,7 +40,7 @@ func TestLongRepliesAreSeveralMessagesOrAFile(t *testing.T) {
 	}
 }
 
-func TestAModelCanPingNobody(t *testing.T) {
+func TestModelCannotPingAnybody(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -70,8 +70,8 @@ func TestAModelCanPingNobody(t *testing.T) {
 	}
 }
 
-// A reply that Discord took just before the process died is in the channel
-// once, whether Discord still remembers its nonce or not.
+// A reply that Discord took just before the process died is in the channel once, whether or not Discord
+// still remembers its nonce.
 func TestARepeatedReplyIsNotDoubled(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]time.Duration{"at once": 0, "an hour later": time.Hour} {
@@ -88,7 +88,7 @@ func TestARepeatedReplyIsNotDoubled(t *testing.T) {
 			must(t, r.deliver(deadline(t), d))
 			must(t, r.stop())
 			g.srv.Advance(away)
-			again := g.channel() // which knows of nothing
+			again := g.channel() // knows nothing of the first attempt
 			must(t, running{Channel: again}.deliver(deadline(t), d))
 			if sent := g.srv.SentTo(general); len(sent) != 2 {
 				t.Errorf("%d messages, want the two parts once", len(sent))
@@ -97,8 +97,8 @@ func TestARepeatedReplyIsNotDoubled(t *testing.T) {
 	}
 }
 
-// Discord forgets nonces after minutes. A failure while the channel is looked at
-// for what was posted before the crash is waited out, not taken for nothing.
+// When Discord has forgotten the nonce, the adapter looks for the reply in the channel. If Discord fails
+// then, the adapter tries again, and does not conclude that there is none.
 func TestARepeatedReplyIsNotDoubledWhenDiscordFails(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -121,9 +121,9 @@ func TestARepeatedReplyIsNotDoubledWhenDiscordFails(t *testing.T) {
 	}
 }
 
-// The file of a long reply is there once, also when the reply was sent again,
-// and goes with the page that it belongs to.
-func TestAFileIsThereOnce(t *testing.T) {
+// The file of a long reply is posted once, also if the reply was sent again, and with the message that it
+// belongs to.
+func TestFileOfALongReplyIsPostedOnce(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	ann := g.srv.Person("Ann")
@@ -223,8 +223,8 @@ func TestReplyToADeletedMessageIsSent(t *testing.T) {
 	}
 }
 
-// A moderator who deletes an answer in the making does not keep the whole one away.
-func TestADeletedPreviewIsNoDeletedReply(t *testing.T) {
+// When a moderator deletes a preview, the reply is posted all the same.
+func TestReplyIsPostedWhenItsPreviewWasDeleted(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
@@ -237,7 +237,7 @@ func TestADeletedPreviewIsNoDeletedReply(t *testing.T) {
 	g.srv.Fail("PATCH /channels/{channel}/messages/{message}", discordtest.ServerError(), 1)
 	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: "Hello"}
 	if err := r.deliver(deadline(t), d); err == nil {
-		t.Fatal("the server's failure is no failure")
+		t.Fatal("the server's failure is not reported")
 	}
 	must(t, r.deliver(deadline(t), d))
 	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "Hello" {
@@ -245,8 +245,8 @@ func TestADeletedPreviewIsNoDeletedReply(t *testing.T) {
 	}
 }
 
-// Two people get the same answer, and the process dies between the two.
-func TestEqualRepliesAreTwo(t *testing.T) {
+// Two people get the same reply, and the process dies between the two.
+func TestEqualRepliesToTwoPeopleAreBothPosted(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -263,9 +263,8 @@ func TestEqualRepliesAreTwo(t *testing.T) {
 	}
 }
 
-// Discord takes a reply and answers with an error. When it is tried again, Discord
-// has forgotten its nonce.
-func TestReplyThatDiscordTookWithAnErrorIsThereOnce(t *testing.T) {
+// Discord takes a reply but answers with an error. At the next attempt, Discord has forgotten the nonce.
+func TestReplyThatDiscordTookWithAnErrorIsNotDoubled(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	ann := g.srv.Person("Ann")
@@ -276,7 +275,7 @@ func TestReplyThatDiscordTookWithAnErrorIsThereOnce(t *testing.T) {
 	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: "the answer"}
 	g.srv.OnSend(nil, func(discordtest.Message) discordtest.Verdict { return discordtest.BadGateway() })
 	if err := r.deliver(deadline(t), d); err == nil {
-		t.Fatal("the error is none")
+		t.Fatal("the error is not reported")
 	}
 	g.srv.Advance(time.Hour)
 	d.Attempts++
@@ -286,8 +285,8 @@ func TestReplyThatDiscordTookWithAnErrorIsThereOnce(t *testing.T) {
 	}
 }
 
-// The adapter knows by its connection that Discord works for all other messages.
-func TestCommandPassesAReplyThatDiscordFailsOn(t *testing.T) {
+// While Discord fails on one reply although its connection works, the reply to a command is sent.
+func TestReplyToACommandPassesAReplyThatDiscordFailsOn(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	ann := g.srv.Person("Ann")

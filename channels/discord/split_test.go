@@ -19,7 +19,7 @@ func replyParts(text string, fileOver int) []channels.Part {
 	return parts(conversation.Delivery{Text: text}, fileOver)
 }
 
-// checkParts holds parts against Discord's own rules.
+// checkParts checks parts by Discord's rules.
 func checkParts(t *testing.T, parts []channels.Part) {
 	t.Helper()
 	if len(parts) == 0 {
@@ -41,7 +41,7 @@ func checkParts(t *testing.T, parts []channels.Part) {
 	}
 }
 
-func TestNothingToShowIsADash(t *testing.T) {
+func TestEmptyReplyIsADash(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", " \n\t ", "\x00\x01", "\u200b\u2060", "\u3164", "\n\n\n" + strings.Repeat(" ", 5000)} {
 		parts := replyParts(text, 5)
@@ -52,7 +52,7 @@ func TestNothingToShowIsADash(t *testing.T) {
 	}
 }
 
-func TestTheLimitHoldsInUTF16AndInCodePoints(t *testing.T) {
+func TestLengthLimitHoldsInUTF16AndInCodePoints(t *testing.T) {
 	t.Parallel()
 	parts := replyParts(strings.Repeat("😀", 1000)+"😀", 0)
 	if len(parts) != 2 || parts[0].Text != strings.Repeat("😀", 1000) {
@@ -157,7 +157,7 @@ func TestFiveMessagesAreNoFile(t *testing.T) {
 	}
 }
 
-func TestAMebibyteOfOneThingIsSent(t *testing.T) {
+func TestRepetitiveReplyOfAMebibyteIsSplit(t *testing.T) {
 	t.Parallel()
 	sendRepeated(t, 1<<20, map[string]string{
 		"letters": "x", "lines": "\n", "emoji": "👨‍👩‍👧", "combining": "\u0301", "bytes": "\xff\x00", "backticks": "`", "quotes": ">", "quotes apart": "> ",
@@ -165,7 +165,7 @@ func TestAMebibyteOfOneThingIsSent(t *testing.T) {
 	})
 }
 
-func TestHostileMarkdownIsSent(t *testing.T) {
+func TestHostileMarkdownIsSplit(t *testing.T) {
 	t.Parallel()
 	sendRepeated(t, 1<<18, map[string]string{
 		"spaces": "x" + strings.Repeat(" ", 1000), "backticks apart": "` `` ", "fences": "```\n", "waves": "~~~\n", "quoted lines": "> a\n",
@@ -175,8 +175,7 @@ func TestHostileMarkdownIsSent(t *testing.T) {
 	})
 }
 
-// sendRepeated holds replies of size bytes, which repeat one thing, against
-// Discord's rules.
+// sendRepeated checks the parts of replies of size bytes, each of which repeats a text.
 func sendRepeated(t *testing.T, size int, units map[string]string) {
 	for name, unit := range units {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +196,7 @@ func FuzzSplit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source string, times int) {
 		source = strings.Repeat(source, max(1, times%1000))
 		if len(source) > 1<<16 {
-			t.Skip("long enough")
+			t.Skip("too long")
 		}
 		parts := replyParts(source, 0)
 		checkParts(t, parts)
@@ -216,7 +215,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// shown drops the characters that show nothing by themselves.
+// shown drops characters that are invisible by themselves.
 func shown(text string) string {
 	return strings.Map(func(r rune) rune {
 		if markdown.Visible(string(r)) {
@@ -243,9 +242,8 @@ func BenchmarkParts(b *testing.B) {
 	}
 }
 
-// What was begun in messages, before file_over was set, is not taken for a file
-// that has arrived.
-func TestAReplyThatWasBegunInMessagesGoesOnInMessages(t *testing.T) {
+// A reply whose first parts were sent as messages, before file_over was set, continues with messages.
+func TestReplyBegunAsMessagesIsNotContinuedAsAFile(t *testing.T) {
 	t.Parallel()
 	d := conversation.Delivery{Text: strings.Repeat("x", 8*maxUnits), Sent: []string{"1"}}
 	if parts := parts(d, 5); len(parts) != 8 || parts[0].File != nil {

@@ -32,7 +32,7 @@ func TestAMentionOpensAThread(t *testing.T) {
 	g.srv.Say(threads[0], ann, "and then?")
 	second := g.wait(2)[1]
 	if second.Key != in.Key {
-		t.Errorf("the talk goes on in %s, began in %s", second.Key, in.Key)
+		t.Errorf("the second message is in %s, the first in %s", second.Key, in.Key)
 	}
 	r.SetTitle(second.Address, "Bread")
 	must(t, g.srv.Wait(deadline(t), "the new name", func() bool { p, _ := g.srv.Place(said.ID); return p.Name == "Bread" }))
@@ -73,7 +73,7 @@ func TestWithoutPermissionForThreadsItAnswersInTheChannel(t *testing.T) {
 	}
 }
 
-func TestTitleThatComesBeforeTheThreadIsItsName(t *testing.T) {
+func TestTitleFromBeforeTheThreadBecomesItsName(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -94,7 +94,7 @@ func TestTitleThatComesBeforeTheThreadIsItsName(t *testing.T) {
 	}
 }
 
-func TestTitleThatComesBeforeAThreadOfSomebodyElseRenamesNothingOfTheirs(t *testing.T) {
+func TestTitleDoesNotRenameAThreadOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -113,8 +113,8 @@ func TestTitleThatComesBeforeAThreadOfSomebodyElseRenamesNothingOfTheirs(t *test
 	}
 }
 
-// An earlier process has opened the thread, and died before it sent the reply.
-func TestTitleReachesAThreadOfAnEarlierProcess(t *testing.T) {
+// A title renames a thread that an earlier process opened before it died.
+func TestTitleRenamesAThreadOfAnEarlierProcess(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -136,7 +136,7 @@ func TestTitleReachesAThreadOfAnEarlierProcess(t *testing.T) {
 	}
 }
 
-func TestTitleOfAThreadThatCannotBeIsNoRequestAndNoWarning(t *testing.T) {
+func TestTitleWithoutAThreadCausesNoRequestAndNoWarning(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -154,9 +154,8 @@ func TestTitleOfAThreadThatCannotBeIsNoRequestAndNoWarning(t *testing.T) {
 	}
 }
 
-// Where no thread can be opened, the channel is the session: the bot remembers there
-// what it was told.
-func TestWithoutPermissionForThreadsTheTalkGoesOnInTheChannel(t *testing.T) {
+// Where the bot may open no threads, the channel is one session.
+func TestWithoutPermissionForThreadsTheChannelIsTheSession(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
@@ -170,11 +169,11 @@ func TestWithoutPermissionForThreadsTheTalkGoesOnInTheChannel(t *testing.T) {
 	}
 	got := keys(g.inbounds())
 	if got[1] != channelKey(general.ID) || got[2] != channelKey(general.ID) {
-		t.Errorf("the talk is scattered over %v", got)
+		t.Errorf("the messages are in the sessions %v, want one", got)
 	}
 }
 
-func TestAThreadsFirstRunSeesWhatItWasMadeFrom(t *testing.T) {
+func TestFirstRunOfAThreadSeesItsStartingMessage(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")

@@ -14,15 +14,15 @@ import (
 	"parley/internal/clock"
 )
 
-// rejecting is a gateway that asks again at once whether Discord takes the bot.
-func rejecting(t *testing.T, c discordtest.Config) *gateway {
+// newImpatientGateway returns a gateway that checks again at once whether Discord accepts the bot.
+func newImpatientGateway(t *testing.T, c discordtest.Config) *gateway {
 	g := newGatewayWith(t, c)
 	g.probes = channels.Probes{First: time.Millisecond, Most: 4 * time.Millisecond}
 	return g
 }
 
-// fared waits until the states hold these, in this order.
-func (g *gateway) fared(states ...string) {
+// awaitStates waits until health has had these states in this order.
+func (g *gateway) awaitStates(states ...string) {
 	g.t.Helper()
 	g.until(strings.Join(states, ", "), func() bool {
 		want := states
@@ -35,8 +35,8 @@ func (g *gateway) fared(states ...string) {
 	})
 }
 
-// checkWords looks at what the operator was told of the refusal, once.
-func (g *gateway) checkWords(words ...string) {
+// checkLoggedOnce checks that the refusal was logged once, and that health says these words.
+func (g *gateway) checkLoggedOnce(words ...string) {
 	g.t.Helper()
 	if n := g.log.count("level=ERROR"); n != 1 {
 		g.t.Errorf("%d errors in the log, want one", n)
@@ -50,12 +50,11 @@ func (g *gateway) checkWords(words ...string) {
 		}
 	}
 	if strings.Contains(detail, g.cfg.Token) || g.log.count(g.cfg.Token) > 0 {
-		g.t.Error("the token is told")
+		g.t.Error("health contains the token")
 	}
 }
 
-// Each way in which Discord refuses a bot that it has known, and then a message of
-// the time meanwhile, which must arrive.
+// After each way in which Discord may refuse a connected bot, messages from the meantime arrive.
 func TestRefusedBotIsTriedAgainUntilDiscordTakesIt(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -82,21 +81,21 @@ func TestRefusedBotIsTriedAgainUntilDiscordTakesIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := rejecting(t, discordtest.Config{})
+			g := newImpatientGateway(t, discordtest.Config{})
 			ann := g.srv.Person("Ann")
 			dm := g.srv.DM(ann)
 			g.run()
 			g.srv.Say(dm, ann, "before")
 			g.wait(1)
-			g.fared(bots.Serving)
+			g.awaitStates(bots.Serving)
 			tt.refuse(g.srv)
-			g.fared(bots.Serving, bots.Rejected)
+			g.awaitStates(bots.Serving, bots.Rejected)
 			g.srv.Say(dm, ann, "meanwhile")
-			g.fared(bots.Rejected, bots.Serving)
+			g.awaitStates(bots.Rejected, bots.Serving)
 			if got := texts(g.wait(2)); got[1] != "meanwhile" {
 				t.Errorf("accepted %q", got)
 			}
-			g.checkWords(tt.words...)
+			g.checkLoggedOnce(tt.words...)
 		})
 	}
 }
@@ -110,21 +109,21 @@ func TestBotThatIsRefusedFromTheStartIsTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := rejecting(t, discordtest.Config{})
+			g := newImpatientGateway(t, discordtest.Config{})
 			fail(g.srv)
 			ann := g.srv.Person("Ann")
 			dm := g.srv.DM(ann)
 			g.run()
-			g.fared(bots.Rejected, bots.Serving)
+			g.awaitStates(bots.Rejected, bots.Serving)
 			g.srv.Say(dm, ann, "hello")
 			g.wait(1)
-			g.checkWords("config.toml:12")
+			g.checkLoggedOnce("config.toml:12")
 		})
 	}
 }
 
-// A token that never was one, and one of a bot that may not read messages: Run goes
-// on, and ends at once with its context.
+// With an invalid token, or that of a bot that may not read messages, Run goes on, and ends at once with
+// its context.
 func TestRefusedRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]discordtest.Config{"token": {}, "intents": {WithoutMessageContent: true}} {
@@ -135,21 +134,21 @@ func TestRefusedRunEndsWithItsContext(t *testing.T) {
 				g.cfg.Token = "OTAwMDAwMDAwMDAwMDAwMDAx.wrong.token"
 			}
 			r := g.start(g.channel())
-			g.fared(bots.Rejected)
+			g.awaitStates(bots.Rejected)
 			must(t, r.stop())
 		})
 	}
 }
 
-// The API rejects the token while the connection stands. Messages are still taken
-// in, replies wait and fail for no fault of their own, and go out afterwards.
+// While the API rejects the token of a connected bot, messages are still accepted, and replies wait. They
+// are sent when the token is accepted again.
 func TestReplyRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 	t.Parallel()
-	g := rejecting(t, discordtest.Config{})
+	g := newImpatientGateway(t, discordtest.Config{})
 	ann := g.srv.Person("Ann")
 	dm := g.srv.DM(ann)
 	r := g.run()
-	g.fared(bots.Serving)
+	g.awaitStates(bots.Serving)
 	g.srv.Say(dm, ann, "hi")
 	in := g.wait(1)[0]
 	g.srv.Fail("GET /users/@me", discordtest.Unauthorized, 10)
@@ -167,8 +166,8 @@ func TestReplyRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 		}
 		must(t, clock.Sleep(t.Context(), time.Millisecond))
 	}
-	g.fared(bots.Serving, bots.Rejected, bots.Serving)
-	g.checkWords("config.toml:12")
+	g.awaitStates(bots.Serving, bots.Rejected, bots.Serving)
+	g.checkLoggedOnce("config.toml:12")
 	if n := g.srv.Calls("POST /channels/{channel}/messages"); n != 2 {
 		t.Errorf("%d tries, want the one that was refused and the one that was taken", n)
 	}
@@ -176,10 +175,10 @@ func TestReplyRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 	g.wait(2)
 }
 
-// An interaction has a token of its own, which may be over.
-func TestRefusedInteractionIsNoDoubtOfTheBotToken(t *testing.T) {
+// An interaction has a token of its own, which may have expired.
+func TestRefusedInteractionDoesNotQuestionTheBotToken(t *testing.T) {
 	t.Parallel()
-	g := rejecting(t, discordtest.Config{})
+	g := newImpatientGateway(t, discordtest.Config{})
 	ann := g.srv.Person("Ann")
 	dm := g.srv.DM(ann)
 	r := g.runWithCommands()

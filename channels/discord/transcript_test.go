@@ -8,7 +8,7 @@ import (
 )
 
 // The file that a reply brings is in the message with the reply's text.
-func TestATranscriptGoesWithTheText(t *testing.T) {
+func TestTranscriptIsSentWithTheText(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()

@@ -157,8 +157,8 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// missingText is what of text, white space apart, does not follow in whole in
-// order, which may hold more, such as repeated fences.
+// missingText returns the rest of text, without white space, from the first character on that is not
+// in whole in the same order. whole may contain more, such as repeated fences.
 func missingText(text, whole string) string {
 	rest := []rune(whole)
 	for i, r := range text {

@@ -15,7 +15,7 @@ import (
 
 const pace = time.Second
 
-// shown is a platform that keeps what it was asked to show.
+// shown is a platform that records the previews that it gets.
 type shown struct {
 	texts []string
 	fails []error       // of the next calls
@@ -44,7 +44,7 @@ func (s *shown) board() *preview.Board[int] {
 	return preview.NewBoard(preview.Config[int]{Every: func(int) time.Duration { return pace }, Show: s.show, Log: slog.New(slog.DiscardHandler)})
 }
 
-func anything(int) bool { return true }
+func anyAnswer(int) bool { return true }
 
 func TestBoardShowsTheNewestTextAtAPace(t *testing.T) {
 	t.Parallel()
@@ -64,23 +64,23 @@ func TestBoardShowsTheNewestTextAtAPace(t *testing.T) {
 		if _, ok := b.UnderWay("place"); !ok || !slices.Equal(s.texts, []string{"abc", "abcd"}) {
 			t.Errorf("%v %q", ok, s.texts)
 		}
-		if p, err := b.Take(t.Context(), "place", func(to int) bool { return to > 1 }, anything); p != nil || err != nil {
+		if p, err := b.Take(t.Context(), "place", func(to int) bool { return to > 1 }, anyAnswer); p != nil || err != nil {
 			t.Errorf("the preview of another answer was taken: %v %v", p, err)
 		}
-		p, err := b.Take(t.Context(), "place", anything, anything)
+		p, err := b.Take(t.Context(), "place", anyAnswer, anyAnswer)
 		if err != nil || p.ID != "message" || p.To != 1 {
 			t.Errorf("%+v %v", p, err)
 		}
 		end()
 		b.Note("place", "run", 1, "too late")
-		if again, err := b.Take(t.Context(), "place", anything, anything); err != nil || again != p {
+		if again, err := b.Take(t.Context(), "place", anyAnswer, anyAnswer); err != nil || again != p {
 			t.Errorf("the next attempt gets %+v, %v", again, err)
 		}
 	})
 }
 
-// Words that can't wait, such as that the model is busy, are shown at once, and the pace holds again
-// after them.
+// A notice that can't wait, such as that the model is busy, is shown at once. The pace applies again
+// after it.
 func TestHurryShowsTheNewestTextAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestHurryShowsTheNewestTextAtOnce(t *testing.T) {
 		b := s.board()
 		end := b.Open()
 		defer end()
-		b.Hurry("place") // nothing is there
+		b.Hurry("place") // there is no preview
 		b.Note("place", "run", 1, "busy")
 		b.Hurry("place")
 		synctest.Wait()
@@ -101,8 +101,8 @@ func TestHurryShowsTheNewestTextAtOnce(t *testing.T) {
 	})
 }
 
-// What the next run writes while the reply before is being sent is shown afterwards, and
-// what a reply ends is not.
+// The preview of the next run is shown after the earlier reply was sent. The preview of the answer
+// that this reply contains is not shown any more.
 func TestBoardShowsTheNextAnswerAfterTheReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestBoardShowsTheNextAnswerAfterTheReply(t *testing.T) {
 			b.Note("place", "first", 1, "one")
 			time.Sleep(2 * pace)
 			b.Note("place", "second", 2, "tw")
-			p, err := b.Take(t.Context(), "place", anything, func(to int) bool { return ends && to == 2 })
+			p, err := b.Take(t.Context(), "place", anyAnswer, func(to int) bool { return ends && to == 2 })
 			if err != nil || p.To != 1 {
 				t.Errorf("%s: %+v %v", name, p, err)
 			}
@@ -139,7 +139,7 @@ func TestBoardShowsTheNextAnswerAfterTheReply(t *testing.T) {
 	})
 }
 
-func TestBoardLetsARequestEndBeforeTheReply(t *testing.T) {
+func TestBoardWaitsForARequestBeforeTheReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &shown{takes: 10 * time.Second}
@@ -147,13 +147,13 @@ func TestBoardLetsARequestEndBeforeTheReply(t *testing.T) {
 		defer b.Open()()
 		b.Note("place", "run", 1, "half")
 		time.Sleep(2 * pace)
-		if p, err := b.Take(t.Context(), "place", anything, anything); err != nil || p.ID != "message" || len(s.texts) != 1 {
+		if p, err := b.Take(t.Context(), "place", anyAnswer, anyAnswer); err != nil || p.ID != "message" || len(s.texts) != 1 {
 			t.Errorf("taken as %+v, shown %q, %v", p, s.texts, err)
 		}
 	})
 }
 
-func TestBoardGivesUpWhatIsRefusedAndForgotten(t *testing.T) {
+func TestBoardGivesUpRefusedPreviewsAndThoseOfDeadRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for name, test := range map[string]struct {

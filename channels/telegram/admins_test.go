@@ -25,7 +25,7 @@ func TestIsAdminAsksTelegramOnceAMinute(t *testing.T) {
 		t.Error("ada alone is an admin")
 	}
 	if !isAdmin(place, "-1001") || isAdmin(place, "-1002") {
-		t.Error("who writes in the group's name is an admin, and nobody in another's name")
+		t.Error("a message in the group's own name must count as one of an admin, and one in another group's name must not")
 	}
 	if isAdmin(`{"chat":42}`, "42") {
 		t.Error("a private chat has an admin")
@@ -35,7 +35,7 @@ func TestIsAdminAsksTelegramOnceAMinute(t *testing.T) {
 	}
 }
 
-func TestIsAdminIsAnErrorWhileTelegramDoesNotTell(t *testing.T) {
+func TestIsAdminFailsWhileTelegramFails(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	c := g.channel()
@@ -64,7 +64,7 @@ func TestIsAdminFollowsAGroupThatMoved(t *testing.T) {
 	}
 }
 
-func TestAdminMemoryForgetsAfterAMinute(t *testing.T) {
+func TestAdminsAreRequestedAgainAfterAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var memory access.AdminMemory[int64]

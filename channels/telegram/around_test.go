@@ -39,9 +39,9 @@ func TestQuotedMessageStandsAboveTheReply(t *testing.T) {
 	}
 }
 
-// What strangers said reaches the model only where somebody who is let in has
-// chosen it: forwarded, or quoted.
-func TestWordsOfStrangersAreLeftOutOfReplies(t *testing.T) {
+// Text of strangers reaches the model only if somebody with access has chosen it: forwarded it, or
+// quoted a part of it.
+func TestQuotesOfStrangersAreLeftOutUnlessChosen(t *testing.T) {
 	t.Parallel()
 	g, _ := newPairing(t)
 	g.run(g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"42"} }))

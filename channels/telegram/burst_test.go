@@ -11,16 +11,16 @@ import (
 	"parley/channels/telegram/telegramtest"
 )
 
-// withStore is a gateway whose accepted messages are in a store, too.
-func withStore(t *testing.T) *gateway {
+// newStoredGateway returns a gateway that also stores the accepted messages.
+func newStoredGateway(t *testing.T) *gateway {
 	g, store := newPairing(t)
 	g.store = store
 	return g
 }
 
-func TestAllOfAnAlbumIsForTheBotWhenOneOfItIs(t *testing.T) {
+func TestAlbumWithOneMentionIsForTheBot(t *testing.T) {
 	t.Parallel()
-	g := withStore(t)
+	g := newStoredGateway(t)
 	photo := func(n int, text, album string) {
 		g.srv.Say(group, ada, text, telegramtest.WithPhoto(fmt.Append(nil, n)), telegramtest.InAlbum(album))
 	}
@@ -47,7 +47,7 @@ func TestAllOfAnAlbumIsForTheBotWhenOneOfItIs(t *testing.T) {
 	}
 }
 
-// In a group, what is forwarded with a comment to the bot is for the bot, too.
+// In a group, messages that are forwarded with a comment to the bot are for the bot, too.
 func TestMessagesForwardedWithACommentAreForTheBot(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -71,7 +71,7 @@ func TestMessagesForwardedWithACommentAreForTheBot(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatMayGoOnWaitsForMore(t *testing.T) {
+func TestOnlyPicturesAndForwardsWaitForMore(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
@@ -98,7 +98,7 @@ func TestOnlyWhatMayGoOnWaitsForMore(t *testing.T) {
 
 func TestEditsAreStored(t *testing.T) {
 	t.Parallel()
-	g := withStore(t)
+	g := newStoredGateway(t)
 	g.run(g.channel())
 	now := time.Now()
 	private := telegramtest.Private(ada)

@@ -25,7 +25,7 @@ func deliverAll(ctx context.Context, c *telegram.Channel, d conversation.Deliver
 	return nil
 }
 
-func TestButtonsGiveCommandsAndTheReplyTakesTheirPlace(t *testing.T) {
+func TestButtonsSendCommandsAndTheReplyReplacesTheirMessage(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	c := g.channel()
@@ -64,7 +64,7 @@ func TestButtonsGiveCommandsAndTheReplyTakesTheirPlace(t *testing.T) {
 	}
 }
 
-func TestButtonsAreNotForStrangersNorForEver(t *testing.T) {
+func TestButtonsRefuseStrangersAndExpire(t *testing.T) {
 	t.Parallel()
 	g, _ := newPairing(t)
 	c := g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"42"} })
@@ -89,7 +89,7 @@ func TestButtonsAreNotForStrangersNorForEver(t *testing.T) {
 	}
 }
 
-func TestAddedAndRemovedIsLoggedAndIntroducedWhereAllowed(t *testing.T) {
+func TestMembershipIsLoggedAndTheBotIntroducesItselfWhereAllowed(t *testing.T) {
 	t.Parallel()
 	g, store := newPairing(t)
 	g.store = store
@@ -121,11 +121,11 @@ func TestAddedAndRemovedIsLoggedAndIntroducedWhereAllowed(t *testing.T) {
 	}
 }
 
-// Somebody asks, is let in, and comes back: the first question is answered, too.
+// A question from before pairing is answered after it.
 func TestFirstQuestionIsAnsweredAfterPairing(t *testing.T) {
 	t.Parallel()
 	g, operator := newPairing(t)
-	g.run(g.channel(byCode))
+	g.run(g.channel(withPairing))
 	private := telegramtest.Private(bob)
 	g.srv.Say(private, bob, "/start abc")
 	g.srv.Say(private, bob, "When does the mill close?")

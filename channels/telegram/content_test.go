@@ -15,7 +15,7 @@ func with(field, raw string) telegramtest.Option {
 	return telegramtest.With(field, json.RawMessage(raw))
 }
 
-func TestContentsReachTheModelInWords(t *testing.T) {
+func TestContentsOfOtherKindsAreDescribedToTheModel(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
@@ -63,8 +63,8 @@ func TestContentsReachTheModelInWords(t *testing.T) {
 	}
 }
 
-// Shapes that Telegram never sends must not lose the message, or the gateway.
-func TestOddContentsAreStillAnswered(t *testing.T) {
+// Malformed contents, which Telegram never sends, lose no message and crash nothing.
+func TestMalformedContentsAreStillAnswered(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())

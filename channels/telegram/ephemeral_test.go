@@ -11,8 +11,8 @@ import (
 	"parley/conversation"
 )
 
-// With the key ephemeral, nobody else in a group sees a private command, its answer, and
-// the pages that follow it.
+// With the key ephemeral, only the person who sends a private command in a group sees it, its answer and
+// the answer's further pages.
 func TestPrivateCommandsAreForTheAskerAlone(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -48,8 +48,8 @@ func TestPrivateCommandsAreForTheAskerAlone(t *testing.T) {
 	}
 }
 
-// Telegram takes such an answer for 15 s. The others are not shown one that comes later.
-func TestALateAnswerForOnePersonIsNotShownToAll(t *testing.T) {
+// Telegram takes such an answer for 15 s. A later one is not posted for all instead.
+func TestLatePrivateAnswerIsNotShownToAll(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	c := g.channel(func(cfg *telegram.Config) { cfg.Ephemeral = true })
@@ -64,8 +64,7 @@ func TestALateAnswerForOnePersonIsNotShownToAll(t *testing.T) {
 	}
 }
 
-// A model takes longer than that, so what somebody writes for the bot alone is no message
-// to it.
+// A model takes longer than that, so that an ephemeral message which is no command is not for the bot.
 func TestOnlyCommandsCanBeForTheBotAlone(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

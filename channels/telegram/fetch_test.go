@@ -16,7 +16,7 @@ import (
 	"parley/conversation/media"
 )
 
-// attached says a document, and returns the attachment that it becomes.
+// attached sends a document, and returns the attachment of the accepted message.
 func attached(g *gateway, opts ...telegramtest.Option) media.Attachment {
 	g.t.Helper()
 	n := len(g.wait(0))
@@ -51,7 +51,7 @@ func TestFetchDownloadsAFile(t *testing.T) {
 	}
 }
 
-func TestFetchSaysInWordsWhyNot(t *testing.T) {
+func TestFetchExplainsFailures(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	var elsewhere atomic.Int64
@@ -84,8 +84,8 @@ func TestFetchSaysInWordsWhyNot(t *testing.T) {
 	}
 }
 
-// A server of one's own keeps files on its disk, also those that are too large for
-// Telegram's. Nothing outside of the bot's folder is read, whatever it names.
+// A local Bot API server keeps files on its disk, also those that are too large for Telegram's. Nothing
+// outside of the bot's folder is read, whatever path the server names.
 func TestFetchReadsTheFolderOfALocalServer(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

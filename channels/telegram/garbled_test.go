@@ -13,10 +13,12 @@ import (
 	"parley/conversation"
 )
 
-// page is an answer of status 200 that the API did not make as documented.
-func page(body string) telegramtest.Verdict { return telegramtest.Verdict{Code: 200, Body: body} }
+// garbledAnswer returns an answer with status 200 and an undocumented body.
+func garbledAnswer(body string) telegramtest.Verdict {
+	return telegramtest.Verdict{Code: 200, Body: body}
+}
 
-func TestABrokenUpdateIsSkippedAndNoOther(t *testing.T) {
+func TestOnlyTheBrokenUpdateIsSkipped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it waits for tries again")
 	}
@@ -42,27 +44,27 @@ func TestABrokenUpdateIsSkippedAndNoOther(t *testing.T) {
 	}
 }
 
-func TestAnUpdateThatIsBrokenOnItsWayIsReadAgain(t *testing.T) {
+func TestUpdateThatIsCutOffIsReadAgain(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	id := g.srv.Say(telegramtest.Private(ada), ada, "hello").UpdateID
-	g.srv.Fail("getUpdates", page(fmt.Sprintf(`{"ok":true,"result":[{"update_id":%d,"mess`, id)), 3)
+	g.srv.Fail("getUpdates", garbledAnswer(fmt.Sprintf(`{"ok":true,"result":[{"update_id":%d,"mess`, id)), 3)
 	g.run(g.channel())
 	if diff := cmp.Diff([]string{"hello"}, texts(g.wait(1))); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
-func TestTheLogSaysWhatIsWrongWithTheAnswers(t *testing.T) {
+func TestLogExplainsMalformedAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		answer telegramtest.Verdict
 		want   string
 	}{
-		"nothing":           {page(" "), "is not the Bot API's"},
-		"a login page":      {page("<html>Sign in to this network"), "Sign in to this network"},
-		"another result":    {page(`{"ok":true,"result":{"a":1}}`), "is not the Bot API's"},
-		"no reason":         {page(`{"ok":false}`), "refused without a reason (error_code 0)"},
+		"nothing":           {garbledAnswer(" "), "is not the Bot API's"},
+		"a login page":      {garbledAnswer("<html>Sign in to this network"), "Sign in to this network"},
+		"another result":    {garbledAnswer(`{"ok":true,"result":{"a":1}}`), "is not the Bot API's"},
+		"no reason":         {garbledAnswer(`{"ok":false}`), "refused without a reason (error_code 0)"},
 		"a proxy's error":   {telegramtest.BadGateway(), "Telegram server failed"},
 		"a lost connection": {telegramtest.Drop(), "can't be reached"},
 	} {
@@ -77,14 +79,14 @@ func TestTheLogSaysWhatIsWrongWithTheAnswers(t *testing.T) {
 				t.Errorf("the log does not say %q:\n%s", tt.want, g.log.String())
 			}
 			if g.logged("skipping") > 0 {
-				t.Error("what is no update was skipped as one")
+				t.Error("an answer without updates was logged as a skipped update")
 			}
 		})
 	}
 }
 
-// A reply that fails although Telegram works is given up in the end. During an outage
-// none is given up.
+// A reply that fails although Telegram works is given up in the end. No reply is given up during an
+// outage.
 func TestUnsendableReplyIsDistinguishedFromAnOutage(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -101,17 +103,17 @@ func TestUnsendableReplyIsDistinguishedFromAnOutage(t *testing.T) {
 		return errors.As(err, &own)
 	}
 	if send() {
-		t.Error("before the first poll nobody knows that Telegram works")
+		t.Error("Telegram counts as working before the first poll")
 	}
 	g.run(c)
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
 	g.wait(1)
 	if !send() {
-		t.Error("the polls are answered, but the trouble counts as an outage")
+		t.Error("polls are answered, but the failure counts as an outage")
 	}
 	g.srv.Close()
 	g.waitLog("can't be reached")
 	if send() {
-		t.Error("Telegram is away, and the trouble counts as the message's own")
+		t.Error("Telegram is away, but the failure counts as the message's own")
 	}
 }

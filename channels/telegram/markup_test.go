@@ -80,7 +80,7 @@ func TestMarkdownBecomesTelegramHTML(t *testing.T) {
 	}
 }
 
-// checkPart holds a part against the server's own rules.
+// checkPart checks a part by the server's rules.
 func checkPart(t *testing.T, html, plain string) {
 	t.Helper()
 	text, _, err := telegramtest.ParseHTML(html)
@@ -98,7 +98,7 @@ func checkPart(t *testing.T, html, plain string) {
 	}
 }
 
-func TestNothingToShowIsADash(t *testing.T) {
+func TestEmptyReplyIsADash(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", " \n\t ", "\x00\x01", "\u200b\u2060", "```\n```", "[](x)", "\u3164", "<!-- -->"[:0], "# ", "&nbsp;"} {
 		parts := newRenderer().parts(plaintext.Clean(text), 0)
@@ -109,7 +109,7 @@ func TestNothingToShowIsADash(t *testing.T) {
 	}
 }
 
-func TestCleanTakesOutWhatTelegramRefuses(t *testing.T) {
+func TestCleanRemovesCharactersThatTelegramRefuses(t *testing.T) {
 	t.Parallel()
 	got := plaintext.Clean("a\x00b\xffc\r\nd\x1b[31me\tf\u0085\u202eg")
 	if diff := cmp.Diff("ab\uFFFDc\nd[31me\tf\u202eg", got); diff != "" {
@@ -143,7 +143,7 @@ func TestLongCodeIsClosedAndOpenedAgain(t *testing.T) {
 	}
 }
 
-func TestLongTextKeepsItsLooks(t *testing.T) {
+func TestPartsOfALongTextKeepItsStyle(t *testing.T) {
 	t.Parallel()
 	parts := newRenderer().parts("**"+strings.Repeat("word & ", 2000)+"end**", 0)
 	for _, p := range parts {
@@ -154,7 +154,7 @@ func TestLongTextKeepsItsLooks(t *testing.T) {
 	}
 }
 
-func TestTheLimitCountsUTF16(t *testing.T) {
+func TestLengthLimitCountsUTF16(t *testing.T) {
 	t.Parallel()
 	parts := newRenderer().parts(strings.Repeat("😀", 2048)+"😀", 0)
 	if len(parts) != 2 || parts[0].Plain != strings.Repeat("😀", 2048) {
@@ -180,7 +180,7 @@ func TestHostileMarkdownIsRendered(t *testing.T) {
 	}
 }
 
-// One such answer would hold up its chat for a minute if it were parsed.
+// Texts whose parsing would take a minute are sent as they were written.
 func TestCostlyMarkdownShowsAsItIs(t *testing.T) {
 	t.Parallel()
 	for name, hostile := range map[string]string{

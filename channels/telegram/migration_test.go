@@ -21,8 +21,8 @@ var (
 	after  = telegramtest.Group(-1005, "Friends")
 )
 
-// migrating is a store that notes which moves it is told of.
-type migrating struct {
+// moveRecorder is a store that records moves of places.
+type moveRecorder struct {
 	telegram.Places
 
 	mu    sync.Mutex
@@ -30,7 +30,7 @@ type migrating struct {
 	fails int
 }
 
-func (m *migrating) MovePlace(ctx context.Context, from, to conversation.Key, readdress func(string) string) (places.Moved, error) {
+func (m *moveRecorder) MovePlace(ctx context.Context, from, to conversation.Key, readdress func(string) string) (places.Moved, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fails > 0 {
@@ -41,7 +41,7 @@ func (m *migrating) MovePlace(ctx context.Context, from, to conversation.Key, re
 	return m.Places.MovePlace(ctx, from, to, readdress)
 }
 
-func (m *migrating) noted() []string {
+func (m *moveRecorder) noted() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.moves
@@ -49,7 +49,7 @@ func (m *migrating) noted() []string {
 
 const noted = `telegram:chat:-5 to telegram:chat:-1005: {"chat":-1005} {"chat":7,"reply_to":9} ?`
 
-// upgrades tells that the group became a supergroup, as Telegram does in each.
+// upgrades sends the service messages that Telegram sends in the old group, the supergroup, or both.
 func (g *gateway) upgrades(old, fresh bool) {
 	if old {
 		g.srv.Say(before, ada, "", telegramtest.With("migrate_to_chat_id", after.ID))
@@ -59,13 +59,13 @@ func (g *gateway) upgrades(old, fresh bool) {
 	}
 }
 
-func TestBothUpdatesTellOfASupergroup(t *testing.T) {
+func TestEitherUpdateReportsASupergroup(t *testing.T) {
 	t.Parallel()
 	for name, told := range map[string][2]bool{"both": {true, true}, "the old group": {true, false}, "the new one": {false, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g, store := newPairing(t)
-			moves := &migrating{Places: places.New(store), fails: 1}
+			moves := &moveRecorder{Places: places.New(store), fails: 1}
 			g.places = moves
 			g.run(g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"-5"} }))
 			g.srv.Say(before, bob, "@parley_bot before")
@@ -87,17 +87,17 @@ func TestBothUpdatesTellOfASupergroup(t *testing.T) {
 				t.Errorf("%d moves, and the log:\n%s", got, g.log.String())
 			}
 			if n := g.logged("put the new one into allow"); n != 1 {
-				t.Errorf("the operator is advised %d times:\n%s", n, g.log.String())
+				t.Errorf("the log advises the operator %d times:\n%s", n, g.log.String())
 			}
 		})
 	}
 }
 
-// What a stranger writes into the fields of a message moves nothing.
+// Migration fields in messages that are no service messages of groups move nothing.
 func TestOnlyAGroupBecomesASupergroup(t *testing.T) {
 	t.Parallel()
 	g, store := newPairing(t)
-	moves := &migrating{Places: places.New(store)}
+	moves := &moveRecorder{Places: places.New(store)}
 	g.places = moves
 	g.run(g.channel())
 	g.srv.Say(telegramtest.Private(ada), ada, "", telegramtest.With("migrate_to_chat_id", -1005))
@@ -111,12 +111,12 @@ func TestOnlyAGroupBecomesASupergroup(t *testing.T) {
 	}
 }
 
-// Nobody needs to have told of the migration: whoever writes to the old id is told
-// the new one, and what follows goes there at once.
-func TestAReplyToAGroupThatBecameASupergroup(t *testing.T) {
+// No service message is needed: the refusal of a reply to the old id names the new one, and later
+// replies go there at once.
+func TestReplyFollowsAGroupThatBecameASupergroup(t *testing.T) {
 	t.Parallel()
 	g, store := newPairing(t)
-	moves := &migrating{Places: places.New(store), fails: 1}
+	moves := &moveRecorder{Places: places.New(store), fails: 1}
 	g.places = moves
 	c := g.channel()
 	g.srv.Migrate(before.ID, after.ID)
@@ -140,8 +140,8 @@ func TestAReplyToAGroupThatBecameASupergroup(t *testing.T) {
 	}
 }
 
-// The permission outlives the process.
-func TestASupergroupIsLetInAfterARestart(t *testing.T) {
+// A group's access also holds for its supergroup after a restart.
+func TestSupergroupOfAnAllowedGroupIsAllowedAfterARestart(t *testing.T) {
 	t.Parallel()
 	g, _ := newPairing(t)
 	listed := func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"-5"} }

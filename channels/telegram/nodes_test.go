@@ -29,7 +29,7 @@ type botNode struct {
 	stop  func() error
 }
 
-// newBotNode opens the database at url, and makes a channel that Telegram knows by a name.
+// newBotNode returns a node with the database at url, whose polls the Telegram server knows by name.
 func newBotNode(t *testing.T, srv *telegramtest.Server, url, name string, changes ...func(*telegram.Config)) *botNode {
 	t.Helper()
 	store, err := conversation.Open(t.Context(), conversation.Config{Path: url})
@@ -67,7 +67,7 @@ func (n *botNode) start() {
 	n.waitLog("Telegram bot identified")
 }
 
-// polled returns who has polled, in order, without repetitions.
+// polled returns the programs that have polled, in order, without repetitions.
 func polled(polls []telegramtest.Poll) (programs []string) {
 	for _, poll := range polls {
 		programs = append(programs, poll.Program)
@@ -75,7 +75,7 @@ func polled(polls []telegramtest.Poll) (programs []string) {
 	return slices.Compact(programs)
 }
 
-// waitPolled waits until these programs have polled, and nobody else.
+// waitPolled waits until polled returns these programs.
 func waitPolled(t *testing.T, srv *telegramtest.Server, programs ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -86,8 +86,9 @@ func waitPolled(t *testing.T, srv *telegramtest.Server, programs ...string) {
 	}
 }
 
-// Of two nodes one polls. When it is cut off from the database it stops, and the other one goes on after what was
-// stored; it goes back when that one ends. Each message is stored once, and the offset never goes back.
+// One of two nodes polls. When it is cut off from the database, it stops, and the other one continues after the last
+// stored update. The first one polls again when the other one ends. Each message is stored once, and the offset never
+// goes back.
 func TestOneNodePollsForTheBot(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -131,16 +132,16 @@ func offsetsGrow(t *testing.T, srv *telegramtest.Server) {
 	}
 }
 
-// Telegram says that another program polls, and meanwhile another node has the role: this one does not poll again until
-// it has the role.
-func TestNodeReadsItsRoleWhenAnotherPolls(t *testing.T) {
+// When Telegram says that another program polls, and another node has the role, this node does not poll again until it
+// has the role.
+func TestNodeChecksItsRoleWhenAnotherProgramPolls(t *testing.T) {
 	t.Parallel()
 	srv, url := telegramtest.New(t), postgrestest.Database(t)
 	a, b := newBotNode(t, srv, url, "a"), newBotNode(t, srv, url, "b")
 	a.start()
 	waitPolled(t, srv, "a")
 	must(t, srv.WaitPolling(deadline(t)))
-	// move has the other node take the role, although this one does not give it up.
+	// move makes the other node take the role, although this one does not give it up.
 	move := func() (giveBack func()) {
 		const name = "telegram:7000001:poll"
 		postgrestest.Exec(t, url, `UPDATE roles SET node_id = NULL WHERE name = '`+name+`'`)
@@ -163,7 +164,7 @@ func TestNodeReadsItsRoleWhenAnotherPolls(t *testing.T) {
 
 	must(t, srv.WaitPolling(deadline(t)))
 	giveBack = move()
-	srv.Say(telegramtest.Private(ada), ada, "two") // which ends a poll that began under the role
+	srv.Say(telegramtest.Private(ada), ada, "two") // ends a poll that began under the role
 	a.waitLogged("no longer fetches the bot's updates", 2)
 	if got := texts(a.wait(1)); got[0] != "one" {
 		t.Errorf("accepted under the role of another node: %q", got)
@@ -172,9 +173,9 @@ func TestNodeReadsItsRoleWhenAnotherPolls(t *testing.T) {
 	a.wait(2)
 }
 
-// With a webhook, every node takes updates, and one of them sets it. When that one ends, the other one goes on, since
-// the webhook stays, and watches it.
-func TestEachNodeTakesWhatComesToTheWebhook(t *testing.T) {
+// With a webhook, every node takes updates, and one of them sets and watches it. When that one ends, the webhook stays,
+// and the other node watches it.
+func TestEveryNodeTakesUpdatesOfTheWebhook(t *testing.T) {
 	t.Parallel()
 	srv, url := telegramtest.New(t), postgrestest.Database(t)
 	var nodes [2]*botNode
@@ -183,8 +184,8 @@ func TestEachNodeTakesWhatComesToTheWebhook(t *testing.T) {
 		nodes[requests.Add(1)%2].ServeHTTP(w, r)
 	}))
 	t.Cleanup(balancer.Close)
-	hooked := func(c *telegram.Config) { c.WebhookURL = balancer.URL }
-	nodes[0], nodes[1] = newBotNode(t, srv, url, "a", hooked), newBotNode(t, srv, url, "b", hooked)
+	webhookChannel := func(c *telegram.Config) { c.WebhookURL = balancer.URL }
+	nodes[0], nodes[1] = newBotNode(t, srv, url, "a", webhookChannel), newBotNode(t, srv, url, "b", webhookChannel)
 	nodes[0].start()
 	must(t, srv.WaitWebhook(deadline(t)))
 	nodes[1].start()
@@ -207,7 +208,7 @@ func TestEachNodeTakesWhatComesToTheWebhook(t *testing.T) {
 		t.Errorf("the webhook was set %d times", n)
 	}
 	must(t, nodes[0].stop())
-	srv.Say(telegramtest.Private(ada), ada, "last") // of two tries one reaches the other node
+	srv.Say(telegramtest.Private(ada), ada, "last") // one of two attempts reaches the other node
 	nodes[1].until(func() bool { return nodes[1].accepted[len(nodes[1].accepted)-1].Text == "last" })
 	must(t, srv.WaitCalls(deadline(t), "setWebhook", 2))
 }
@@ -220,10 +221,10 @@ func pollOnce(t *testing.T, srv *telegramtest.Server) {
 	answer.Body.Close()
 }
 
-// previewCursor holds what is shown of an answer in Ada's private chat.
+// previewCursor is the cursor that stores the preview in Ada's private chat.
 const previewCursor = "telegram:7000001:previews:telegram:chat:42"
 
-// waitPreview waits until it is stored that the beginning of an answer is shown in Ada's chat.
+// waitPreview waits until the preview in Ada's chat is stored.
 func (n *botNode) waitPreview() {
 	n.t.Helper()
 	for ctx := deadline(n.t); ; {
@@ -242,9 +243,9 @@ func (n *botNode) reply(address, text string) {
 	must(n.t, err)
 }
 
-// One node works a chat and another one polls. The node that works it shows the answer as a draft, and the press of
-// the draft's button arrives at the other one. After the end of the answer, the button does nothing.
-func TestDraftIsStoppedAtAnotherNode(t *testing.T) {
+// The node that works a chat shows the answer as a draft, and a press of the draft's button arrives at the node that
+// polls. After the end of the answer, the button does nothing.
+func TestDraftIsStoppedThroughAnotherNode(t *testing.T) {
 	t.Parallel()
 	srv, url := telegramtest.New(t), postgrestest.Database(t)
 	withDrafts := func(c *telegram.Config) { c.Drafts = true }
@@ -270,8 +271,7 @@ func TestDraftIsStoppedAtAnotherNode(t *testing.T) {
 	}
 }
 
-// A node has shown the beginning of an answer and died. The reply of the next one takes the place of that, also where that
-// node has shown answers before.
+// The reply of a node replaces the preview of another node that died, even if this node has shown previews there before.
 func TestReplyReplacesThePreviewOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	srv, url := telegramtest.New(t), postgrestest.Database(t)
@@ -289,7 +289,7 @@ func TestReplyReplacesThePreviewOfAnotherNode(t *testing.T) {
 	}
 }
 
-// A stranger writes while one node polls and again while another one does: there is one code.
+// A stranger gets one code, even if another node polls when they write again.
 func TestStrangerGetsOneCodeFromAllNodes(t *testing.T) {
 	t.Parallel()
 	srv, url := telegramtest.New(t), postgrestest.Database(t)
@@ -313,8 +313,9 @@ func TestStrangerGetsOneCodeFromAllNodes(t *testing.T) {
 	}
 }
 
-// The messages of an album arrive at two nodes, since the first one ends in between. Only one of them names the bot.
-func TestAlbumGoesOnAtAnotherNode(t *testing.T) {
+// The messages of an album, only one of which mentions the bot, are all accepted when the node that polls changes in
+// between.
+func TestAlbumContinuesAtAnotherNode(t *testing.T) {
 	t.Parallel()
 	srv, url := telegramtest.New(t), postgrestest.Database(t)
 	a, b := newBotNode(t, srv, url, "a"), newBotNode(t, srv, url, "b")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sendFor counts how many messages pass in a while.
+// sendFor returns how many messages to a chat pass within d.
 func sendFor(p *pacer, chat int64, d time.Duration) int {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -40,7 +40,7 @@ func TestPaceOfAChat(t *testing.T) {
 	}
 }
 
-func TestAWaitingChatTakesNothingFromOthers(t *testing.T) {
+func TestWaitingChatSlowsNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(10, 0)
@@ -57,7 +57,7 @@ func TestAWaitingChatTakesNothingFromOthers(t *testing.T) {
 	})
 }
 
-func TestABlockedChatWaitsAsLongAsItWasTold(t *testing.T) {
+func TestRateLimitedChatWaitsAsLongAsTelegramAsks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(0, 0)

@@ -52,9 +52,9 @@ func TestAnAnswerIsShownWhileItIsWrittenAndBecomesTheReply(t *testing.T) {
 	c.Preview(`{"chat":42}`, "after the end")
 }
 
-// The gateway dies while it shows an answer: the next process makes the answer anew,
-// and puts it into the same message.
-func TestAPreviewOfADeadProcessBecomesTheReply(t *testing.T) {
+// When the gateway dies during an answer, the reply of the next process replaces the preview in the same
+// message.
+func TestPreviewOfADeadProcessBecomesTheReply(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))
@@ -100,9 +100,9 @@ func TestAPreviewThatWasDeletedIsPostedAnew(t *testing.T) {
 	}
 }
 
-// What a model says before it draws is no part of an answer that is a picture alone, and
-// the next answer does not take its place.
-func TestAPreviewGivesWayToAPicture(t *testing.T) {
+// The preview of the text before a picture is removed if the answer is the picture alone, and the next
+// answer does not reuse its message.
+func TestPreviewIsRemovedBeforeAPictureAlone(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))
@@ -150,7 +150,7 @@ func TestDraftsShowAnswersInPrivateChatsAndCanBeStopped(t *testing.T) {
 	}
 }
 
-func TestWithoutDraftsOfTheServerAnswersAreShownAsMessages(t *testing.T) {
+func TestAnswersAreShownAsMessagesWhereTheServerHasNoDrafts(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))

@@ -11,9 +11,9 @@ import (
 	"parley/channels/telegram/telegramtest"
 )
 
-func richly(cfg *telegram.Config) { cfg.Rich = true }
+func withRichMessages(cfg *telegram.Config) { cfg.Rich = true }
 
-// With rich = true Telegram is sent what a reply consists of.
+// With rich = true, replies with tables, lists and the like are sent as rich messages.
 func TestRepliesWithStructureAreRichMessages(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ reply, blocks string }{
@@ -32,7 +32,7 @@ func TestRepliesWithStructureAreRichMessages(t *testing.T) {
 			t.Parallel()
 			g := newGateway(t)
 			g.srv.AddChat(group)
-			must(t, deliver(deadline(t), g.channel(richly), `{"chat":-1001,"reply_to":1}`, tt.reply))
+			must(t, deliver(deadline(t), g.channel(withRichMessages), `{"chat":-1001,"reply_to":1}`, tt.reply))
 			sent := g.srv.Sent()
 			if len(sent) != 1 {
 				t.Fatalf("sent %+v", sent)
@@ -48,14 +48,14 @@ func TestTextFromRightToLeftIsMarkedSo(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))
-	must(t, deliver(deadline(t), g.channel(richly), `{"chat":42}`, "# שלום"))
+	must(t, deliver(deadline(t), g.channel(withRichMessages), `{"chat":42}`, "# שלום"))
 	if sent := g.srv.Sent(); len(sent) != 1 || !strings.HasSuffix(sent[0].Rich, `"is_rtl":true}`) {
 		t.Errorf("sent %+v", sent)
 	}
 }
 
-// Replies that gain nothing, that take several messages or that exceed a limit are ordinary
-// messages, and so is everything by default.
+// Replies without such structure, in several messages or beyond a limit are ordinary messages, and so
+// are all replies by default.
 func TestOtherRepliesAreOrdinaryMessages(t *testing.T) {
 	t.Parallel()
 	wide := "|" + strings.Repeat(" a |", 21) + "\n|" + strings.Repeat(" - |", 21) + "\n|" + strings.Repeat(" b |", 21)
@@ -67,7 +67,7 @@ func TestOtherRepliesAreOrdinaryMessages(t *testing.T) {
 			t.Parallel()
 			g := newGateway(t)
 			g.srv.AddChat(telegramtest.Private(ada))
-			must(t, deliver(deadline(t), g.channel(richly), `{"chat":42}`, reply))
+			must(t, deliver(deadline(t), g.channel(withRichMessages), `{"chat":42}`, reply))
 			for _, m := range g.srv.Sent() {
 				if m.Rich != "" {
 					t.Errorf("sent %q", m.Rich)
@@ -91,7 +91,7 @@ func TestAPreviewBecomesARichMessage(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))
-	c := g.channel(richly)
+	c := g.channel(withRichMessages)
 	g.run(c)
 	must(t, g.srv.WaitPolling(deadline(t)))
 	c.Preview(`{"chat":42}`, "# Hel")
@@ -102,8 +102,8 @@ func TestAPreviewBecomesARichMessage(t *testing.T) {
 	}
 }
 
-// A rich message that is refused goes as an ordinary one; the next one is tried again. An
-// older server is asked once.
+// A rich message that is refused is sent as an ordinary one, and the next one is tried again. A server
+// without rich messages is tried once.
 func TestARefusedRichMessageIsSentAsAnOrdinaryOne(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -118,7 +118,7 @@ func TestARefusedRichMessageIsSentAsAnOrdinaryOne(t *testing.T) {
 			g := newGateway(t)
 			g.srv.AddChat(telegramtest.Private(ada))
 			g.srv.Fail("sendRichMessage", tt.verdict, 1)
-			c := g.channel(richly)
+			c := g.channel(withRichMessages)
 			for n := range 3 {
 				must(t, deliver(deadline(t), c, `{"chat":42}`, fmt.Sprintf("# Head %d", n)))
 			}
@@ -135,12 +135,12 @@ func TestARefusedRichMessageIsSentAsAnOrdinaryOne(t *testing.T) {
 	}
 }
 
-// An older server sees no text in the edit of a preview.
+// An older server would see no text in the rich edit of a preview, and gets an ordinary one.
 func TestAnOlderServerGetsOrdinaryEdits(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))
-	c := g.channel(richly)
+	c := g.channel(withRichMessages)
 	g.run(c)
 	must(t, g.srv.WaitPolling(deadline(t)))
 	c.Preview(`{"chat":42}`, "# Hel")

@@ -72,7 +72,7 @@ func TestForumTopicsAreSessions(t *testing.T) {
 	}
 }
 
-func TestGroupsAreHeardWhenTheyMeanTheBot(t *testing.T) {
+func TestGroupMessagesAreAcceptedWhenTheyMentionTheBot(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
@@ -113,7 +113,7 @@ func TestGroupsAreHeardWhenTheyMeanTheBot(t *testing.T) {
 	}
 }
 
-func TestAnonymousAdministratorsAreHeard(t *testing.T) {
+func TestMessagesOfAnonymousAdministratorsAreAccepted(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
@@ -224,7 +224,7 @@ func TestOrderAndEveryMessageSurviveARestart(t *testing.T) {
 	}
 }
 
-func TestNothingIsConfirmedThatIsNotStored(t *testing.T) {
+func TestUpdatesAreConfirmedOnlyWhenStored(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.full = 2
@@ -278,7 +278,7 @@ func TestCommandsAreRegistered(t *testing.T) {
 	}
 }
 
-func TestStartSurvivesAServerThatIsAway(t *testing.T) {
+func TestChannelStartsWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.Fail("getMe", telegramtest.BadGateway(), 1)
@@ -305,7 +305,7 @@ func TestAnotherPollerIsLoggedOnce(t *testing.T) {
 	}
 }
 
-func TestTheOlderPollerLosesAndComesBack(t *testing.T) {
+func TestPollingResumesAfterAnotherPoller(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
@@ -386,9 +386,8 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// The disk fails for a moment when the gateway starts: no reason to do without
-// Telegram until the next start.
-func TestAStoreThatFailsAtTheStartIsAskedAgain(t *testing.T) {
+// When the disk fails for a moment at the start, the channel tries again.
+func TestStoreThatFailsAtTheStartIsRetried(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	var tries atomic.Int64
@@ -407,8 +406,7 @@ func TestAStoreThatFailsAtTheStartIsAskedAgain(t *testing.T) {
 	g.wait(1)
 }
 
-// An operator who asks how the channel fares is told of an outage, and of its
-// end.
+// Health reports an outage and its end.
 func TestHealthFollowsTheConnection(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

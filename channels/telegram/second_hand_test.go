@@ -9,9 +9,9 @@ import (
 	"parley/channels/telegram/telegramtest"
 )
 
-// What the sender did not write for this chat is never a command, however the
-// server says so.
-func TestSecondHandMessagesAreNeverCommands(t *testing.T) {
+// Messages that the sender did not write for this chat are never commands, in whatever form the server
+// marks them.
+func TestForwardedMessagesAreNeverCommands(t *testing.T) {
 	t.Parallel()
 	private := telegramtest.Private(ada)
 	news := telegramtest.Chat{ID: -1009, Type: "channel", Title: "News"}
@@ -52,9 +52,8 @@ func TestSecondHandMessagesAreNeverCommands(t *testing.T) {
 	}
 }
 
-// In a group a command means the bot; the same text at second hand means nobody
-// there, unless it names the bot.
-func TestSecondHandCommandsInGroupsAreNotForTheBot(t *testing.T) {
+// In a group, a command is for the bot. The same text as a forward is not, unless it names the bot.
+func TestForwardedCommandsInGroupsAreNotForTheBot(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())

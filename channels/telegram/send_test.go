@@ -30,7 +30,7 @@ func deliver(ctx context.Context, c *telegram.Channel, addr, text string) error 
 	return nil
 }
 
-// shape is what of a sent message the tests compare.
+// shape holds the parts of a sent message that the tests compare.
 type shape struct {
 	Chat, Topic, ReplyTo int64
 	Text                 string
@@ -45,7 +45,7 @@ func shapes(sent []telegramtest.Message) []shape {
 	return all
 }
 
-func TestRepliesGoWhereTheyBelong(t *testing.T) {
+func TestRepliesAreSentToTheirChatAndTopic(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	c := g.channel()
@@ -163,7 +163,7 @@ func TestAGroupThatMovedGetsItsReply(t *testing.T) {
 	}
 }
 
-func TestOneFloodedChatDelaysNoOther(t *testing.T) {
+func TestRateLimitedChatDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(forum, 7, 8)
@@ -181,7 +181,7 @@ func TestOneFloodedChatDelaysNoOther(t *testing.T) {
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
 		if err := deliver(ctx, c, `{"chat":-1002,"topic":8}`, "another topic"); err == nil {
-			t.Error("another topic of the flooded chat does not wait")
+			t.Error("another topic of the rate-limited chat does not wait")
 		}
 	})
 	must(t, deliver(deadline(t), c, `{"chat":42}`, "another chat"))
@@ -245,7 +245,7 @@ func TestQuickAnswersShowNoTyping(t *testing.T) {
 	}
 }
 
-// A reply that would flood the chat is its beginning, in words, and a file.
+// A reply that would take very many messages is sent as its beginning and a file.
 func TestAReplyOfVeryManyMessagesIsAFile(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -285,9 +285,9 @@ func TestTenMessagesAreNoFile(t *testing.T) {
 	}
 }
 
-// An earlier version sent any reply in messages, and file_over may change: whatever
-// was sent when the gateway ended, nothing of the reply is lost.
-func TestAReplyGoesOnInTheFormInWhichItWasBegun(t *testing.T) {
+// An earlier version sent any reply in messages, and file_over may change between two starts: the rest of
+// a reply is sent in the form in which it began.
+func TestReplyContinuesInTheFormInWhichItBegan(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	c := g.channel()

@@ -22,8 +22,8 @@ import (
 	"parley/conversation/storetest"
 )
 
-// newPairing starts a gateway whose access is "pairing", with the operator's own
-// view of the database, as another process has it.
+// newPairing returns a gateway with pairing, and the store of another process, in which the operator
+// approves codes.
 func newPairing(t *testing.T, config ...conversation.Config) (g *gateway, operator *conversation.Store) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -39,10 +39,9 @@ func openStore(t *testing.T, path string, config ...conversation.Config) *conver
 	return storetest.Open(t, path, config...)
 }
 
-func byCode(cfg *telegram.Config) { cfg.Access, cfg.Allow = "pairing", nil }
+func withPairing(cfg *telegram.Config) { cfg.Access, cfg.Allow = "pairing", nil }
 
-// codeTo waits until the bot has sent n messages in all, and gives the code in
-// the last one to a chat.
+// codeTo waits until the bot has sent n messages in all, and returns the code in the last one to a chat.
 func (g *gateway) codeTo(chat int64, n int) string {
 	g.t.Helper()
 	_, err := g.srv.WaitSent(deadline(g.t), n)
@@ -54,15 +53,15 @@ func (g *gateway) codeTo(chat int64, n int) string {
 	last := sent[len(sent)-1]
 	code := regexp.MustCompile(`[0-9A-Z]{4}-[0-9A-Z]{4}`).FindString(last.Text)
 	if !strings.Contains(last.Text, "gateway pair approve "+code) {
-		g.t.Fatalf("the words do not say what the owner does: %q", last.Text)
+		g.t.Fatalf("the answer does not name the owner's command: %q", last.Text)
 	}
 	return code
 }
 
-func TestAStrangerIsLetInByOneCode(t *testing.T) {
+func TestStrangerIsAdmittedByOneCode(t *testing.T) {
 	t.Parallel()
 	g, operator := newPairing(t)
-	g.run(g.channel(byCode))
+	g.run(g.channel(withPairing))
 	private := telegramtest.Private(ada)
 	g.srv.Say(group, ada, "@parley_bot in a group")
 	g.srv.Say(private, ada, "hello?")
@@ -98,21 +97,21 @@ func TestAStrangerWithAnExpiredCodeGetsAnother(t *testing.T) {
 	g, yesterday := newPairing(t, conversation.Config{Now: func() time.Time { return time.Now().Add(-24 * time.Hour) }})
 	old, _, err := pairing.New(yesterday).Ask(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	must(t, err)
-	g.run(g.channel(byCode))
+	g.run(g.channel(withPairing))
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
 	if code := g.codeTo(ada.ID, 1); code == old.Code {
 		t.Errorf("%s has expired", code)
 	}
 }
 
-// Words to strangers go out beside the polling: neither their number nor a
-// server that is slow to take them holds up those who may talk.
-func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
+// Answers to strangers are sent in the background: neither their number nor a slow server delays people
+// with access.
+func TestManyStrangersDelayNobody(t *testing.T) {
 	t.Parallel()
 	g, _ := newPairing(t)
 	held := make(chan struct{})
 	release := sync.OnceFunc(func() { close(held) })
-	t.Cleanup(release) // or the server would wait for ever for its handlers when the test has failed
+	t.Cleanup(release) // else the server would wait for its handlers for ever when the test has failed
 	g.srv.OnSend(func(telegramtest.Message) telegramtest.Verdict {
 		<-held
 		return telegramtest.Verdict{}
@@ -137,21 +136,21 @@ func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// shaky are pairings of a store whose disk fails at first.
-type shaky struct {
+// failingPairings fails at first, like a store with a failing disk.
+type failingPairings struct {
 	*pairing.Pairings
 	fails atomic.Int64
 }
 
-func (s *shaky) Has(ctx context.Context, of conversation.Account, user string) (bool, error) {
+func (s *failingPairings) Has(ctx context.Context, of conversation.Account, user string) (bool, error) {
 	if s.fails.Add(-1) >= 0 {
 		return false, errors.New("the disk failed")
 	}
 	return s.Pairings.Has(ctx, of, user)
 }
 
-// What a friend says while the store can't tell friends from strangers must
-// wait at Telegram, and not be dropped.
+// A message waits at Telegram, and is not dropped, while the store can't say whether its sender has
+// access.
 func TestAMessageWaitsUntilItsSenderIsKnown(t *testing.T) {
 	t.Parallel()
 	g, operator := newPairing(t)
@@ -159,10 +158,10 @@ func TestAMessageWaitsUntilItsSenderIsKnown(t *testing.T) {
 	must(t, err)
 	_, err = pairing.New(operator).Approve(t.Context(), p.Code)
 	must(t, err)
-	pairings := &shaky{Pairings: pairing.New(operator)}
+	pairings := &failingPairings{Pairings: pairing.New(operator)}
 	pairings.fails.Store(2)
 	g.pairings = pairings
-	g.run(g.channel(byCode))
+	g.run(g.channel(withPairing))
 	g.srv.Say(telegramtest.Private(ada), ada, "it's me")
 	if diff := cmp.Diff([]string{"it's me"}, texts(g.wait(1))); diff != "" {
 		t.Error(diff)
@@ -172,13 +171,13 @@ func TestAMessageWaitsUntilItsSenderIsKnown(t *testing.T) {
 	}
 }
 
-// A stranger who blocked the bot, or whom it can't reach, is no trouble.
-func TestAStrangerWhoCannotBeToldIsForgotten(t *testing.T) {
+// An answer to a stranger who blocked the bot is not retried.
+func TestStrangerWhoCannotBeReachedCausesNoRetries(t *testing.T) {
 	t.Parallel()
 	g, _ := newPairing(t)
 	g.srv.AddChat(telegramtest.Private(bob))
 	g.srv.Block(bob.ID, "bot was blocked by the user")
-	g.run(g.channel(byCode))
+	g.run(g.channel(withPairing))
 	g.srv.Say(telegramtest.Private(bob), bob, "hello")
 	g.waitLog("pairing instructions not sent")
 	must(t, g.srv.WaitConfirmed(deadline(t)))
@@ -187,9 +186,9 @@ func TestAStrangerWhoCannotBeToldIsForgotten(t *testing.T) {
 	}
 }
 
-// The name "@ada" in allow is Ada's, also when she gives it up and another takes
-// it. The name of a group is the group's.
-func TestANameInTheListIsBoundToItsFirstHolder(t *testing.T) {
+// The name "@ada" in allow belongs to Ada's account, also when she gives it up and somebody else takes
+// it. The name of a group belongs to the group.
+func TestNameInTheAllowListBelongsToItsFirstAccount(t *testing.T) {
 	t.Parallel()
 	g, operator := newPairing(t)
 	club := telegramtest.Chat{ID: -1005, Type: "supergroup", Title: "Club", Username: "club"}

@@ -26,16 +26,16 @@ var (
 	bob = telegramtest.User{ID: 43, FirstName: "Bob"}
 )
 
-// gateway is what stands behind the adapter: it keeps what was accepted, and
-// outlives the adapter as a store does.
+// gateway is the surroundings of the adapter in the tests. It keeps the accepted messages when the
+// adapter ends, as a store does.
 type gateway struct {
 	t   *testing.T
 	srv *telegramtest.Server
 	log syncBuffer
 
-	pairings access.Pairings     // nil where nobody is asked for a code, or listed by name
-	places   telegram.Places     // nil where no group moves
-	store    *conversation.Store // where messages are stored as well; nil = nowhere
+	pairings access.Pairings     // nil in tests without codes and names
+	places   telegram.Places     // nil in tests without groups that move
+	store    *conversation.Store // also stores the messages; may be nil
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -43,7 +43,7 @@ type gateway struct {
 	batches  int
 	cursor   conversation.Cursor
 	previews string // the cursor of these
-	full     int    // how many accepts fail
+	full     int    // number of calls of accept that fail
 	states   []string
 	edits    []string
 	details  []string // of the states
@@ -70,7 +70,7 @@ func (g *gateway) config() telegram.Config {
 	return cfg
 }
 
-// channel makes the adapter, with changes to the usual configuration.
+// channel returns an adapter with changes to the usual configuration.
 func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 	g.t.Helper()
 	cfg := g.config()
@@ -130,8 +130,7 @@ func (g *gateway) accept(ctx context.Context, cursors []conversation.Cursor, bat
 	return nil
 }
 
-// run runs the adapter until the returned function is called, which gives
-// what Run returned.
+// run runs the adapter until the returned function is called, which returns the result of Run.
 func (g *gateway) run(c *telegram.Channel) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -150,7 +149,7 @@ func (g *gateway) run(c *telegram.Channel) (stop func() error) {
 	return stop
 }
 
-// wait waits until n messages were accepted, and gives their texts.
+// wait waits until n messages were accepted, and returns them.
 func (g *gateway) wait(n int) []conversation.Inbound {
 	g.t.Helper()
 	g.until(func() bool { return len(g.accepted) >= n })
@@ -171,13 +170,13 @@ func (g *gateway) until(done func() bool) {
 	defer g.mu.Unlock()
 	for !done() {
 		if ctx.Err() != nil {
-			g.t.Fatalf("it never happened; accepted: %+v\nlog:\n%s", g.accepted, g.log.String())
+			g.t.Fatalf("waited in vain; accepted: %+v\nlog:\n%s", g.accepted, g.log.String())
 		}
 		g.changed.Wait()
 	}
 }
 
-// texts are what was accepted, without the rest.
+// texts returns the texts of messages.
 func texts(accepted []conversation.Inbound) []string {
 	var texts []string
 	for _, in := range accepted {
@@ -225,7 +224,7 @@ func (g *gateway) waitLog(text string) {
 	g.waitLogged(text, 1)
 }
 
-// waitLogged waits until the log holds a text so often.
+// waitLogged waits until the log contains a text a number of times.
 func (g *gateway) waitLogged(text string, times int) {
 	g.t.Helper()
 	ctx := deadline(g.t)
@@ -238,7 +237,7 @@ func (g *gateway) waitLogged(text string, times int) {
 	}
 }
 
-// messages is the store, which notes edits.
+// messages is the gateway as the adapter's store.
 type messages struct{ *gateway }
 
 func (m messages) SetCursor(_ context.Context, cursor conversation.Cursor) error {

@@ -16,8 +16,8 @@ import (
 	"parley/internal/clock"
 )
 
-// rejecting is a gateway that asks again at once whether its token is taken.
-func rejecting(t *testing.T) *gateway {
+// newImpatientGateway returns a gateway that checks again at once whether its token is accepted.
+func newImpatientGateway(t *testing.T) *gateway {
 	g := newGateway(t)
 	g.probes = channels.Probes{First: time.Millisecond, Most: 4 * time.Millisecond}
 	return g
@@ -28,8 +28,8 @@ var (
 	unknown = telegramtest.Verdict{Code: 404}
 )
 
-// fared reports whether the states so far hold these, in this order.
-func (g *gateway) fared(states ...string) bool {
+// hadStates reports whether health has had these states, in this order.
+func (g *gateway) hadStates(states ...string) bool {
 	for _, state := range g.states {
 		if len(states) > 0 && state == states[0] {
 			states = states[1:]
@@ -38,8 +38,8 @@ func (g *gateway) fared(states ...string) bool {
 	return len(states) == 0
 }
 
-// checkWords looks at what the operator was told of a rejected token, once.
-func (g *gateway) checkWords() {
+// checkExplanation checks that the rejected token was logged once, with an explanation.
+func (g *gateway) checkExplanation() {
 	g.t.Helper()
 	if n := g.logged("level=ERROR"); n != 1 {
 		g.t.Errorf("%d errors in the log, want one:\n%s", n, &g.log)
@@ -53,7 +53,7 @@ func (g *gateway) checkWords() {
 		}
 	}
 	if strings.Contains(words+g.log.String(), "not-a-secret") {
-		g.t.Error("the token is told")
+		g.t.Error("the log or health contains the token")
 	}
 }
 
@@ -61,62 +61,61 @@ func TestRejectedTokenIsProbedUntilItIsTaken(t *testing.T) {
 	t.Parallel()
 	for name, verdict := range map[string]telegramtest.Verdict{"revoked": revoked, "unknown": unknown} {
 		t.Run(name, func(t *testing.T) {
-			g := rejecting(t)
+			g := newImpatientGateway(t)
 			g.run(g.channel())
-			g.until(func() bool { return g.fared(bots.Serving) })
+			g.until(func() bool { return g.hadStates(bots.Serving) })
 			g.srv.Fail("getMe", verdict, 5)
 			g.srv.Fail("getUpdates", verdict, 1)
 			g.srv.Say(telegramtest.Private(ada), ada, "before") // ends the poll under way
-			g.until(func() bool { return g.fared(bots.Serving, bots.Rejected) })
+			g.until(func() bool { return g.hadStates(bots.Serving, bots.Rejected) })
 			g.srv.Say(telegramtest.Private(ada), ada, "meanwhile")
 			g.wait(2)
-			g.until(func() bool { return g.fared(bots.Rejected, bots.Serving) })
-			g.checkWords()
+			g.until(func() bool { return g.hadStates(bots.Rejected, bots.Serving) })
+			g.checkExplanation()
 		})
 	}
 }
 
-// The token was never right, and then the server knows it after all.
+// A token that was rejected from the start is accepted later.
 func TestTokenThatIsRejectedFromTheStartIsProbed(t *testing.T) {
 	t.Parallel()
-	g := rejecting(t)
+	g := newImpatientGateway(t)
 	g.srv.Fail("getMe", unknown, 4)
 	g.srv.Fail("getUpdates", unknown, 1)
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
 	g.run(g.channel())
 	g.wait(1)
-	g.until(func() bool { return g.fared(bots.Rejected, bots.Serving) })
-	g.checkWords()
+	g.until(func() bool { return g.hadStates(bots.Rejected, bots.Serving) })
+	g.checkExplanation()
 }
 
 func TestRunWithARejectedTokenEndsAtOnceWithItsContext(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t) // which asks again after half a minute
+	g := newGateway(t) // checks the token again after half a minute
 	stop := g.run(g.channel(func(c *telegram.Config) { c.Token = "7000001:another-token-not-a-secret" }))
-	g.until(func() bool { return g.fared(bots.Rejected) })
+	g.until(func() bool { return g.hadStates(bots.Rejected) })
 	must(t, stop())
 }
 
 func TestWebhookWithARejectedTokenIsSetOnceItIsTaken(t *testing.T) {
 	t.Parallel()
-	g := rejecting(t)
+	g := newImpatientGateway(t)
 	g.srv.Fail("getMe", revoked, 3)
 	g.srv.Fail("setWebhook", revoked, 1)
-	g.run(g.hooked())
-	g.until(func() bool { return g.fared(bots.Rejected, bots.Serving) })
+	g.run(g.webhookChannel())
+	g.until(func() bool { return g.hadStates(bots.Rejected, bots.Serving) })
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
 	g.wait(1)
-	g.checkWords()
+	g.checkExplanation()
 }
 
-// A message meets the 401 first. It is not sent while the token is rejected, fails
-// for no fault of its own, and arrives afterwards.
+// A reply that gets a 401 is not counted as failed, and is sent when the token is accepted again.
 func TestMessageRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 	t.Parallel()
-	g := rejecting(t)
+	g := newImpatientGateway(t)
 	c := g.channel()
 	g.run(c)
-	g.until(func() bool { return g.fared(bots.Serving) })
+	g.until(func() bool { return g.hadStates(bots.Serving) })
 	g.srv.AddChat(telegramtest.Private(ada))
 	g.srv.Fail("getMe", revoked, 20)
 	g.srv.Fail("sendMessage", revoked, 1)
@@ -133,7 +132,7 @@ func TestMessageRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 		}
 		must(t, clock.Sleep(context.Background(), waits.NextBackOff()))
 	}
-	g.until(func() bool { return g.fared(bots.Rejected, bots.Serving) })
+	g.until(func() bool { return g.hadStates(bots.Rejected, bots.Serving) })
 	if sent := g.srv.Sent(); len(sent) != 1 {
 		t.Errorf("%d messages", len(sent))
 	}
@@ -142,9 +141,9 @@ func TestMessageRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 	}
 }
 
-// Where Telegram asks to leave a chat alone for long, a message to it does not wait
-// inside of Send, which the end of the gateway would wait for.
-func TestMessageToABlockedChatIsPutOff(t *testing.T) {
+// When Telegram rate-limits a chat for long, Send returns an error and does not wait, so that a shutdown
+// does not wait either.
+func TestMessageToARateLimitedChatIsPutOff(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	c := g.channel()

@@ -21,22 +21,21 @@ import (
 // secondBot numbers its private chats like the first one.
 var secondBot = telegramtest.User{ID: 7000002, FirstName: "Second", Username: "second_bot"}
 
-// bot is an adapter of one bot, on a database that others use too.
+// bot is the adapter of one bot, on a database that other bots use, too.
 type bot struct {
 	t     *testing.T
 	srv   *telegramtest.Server // as the bot sees it
 	store *conversation.Store
 }
 
-// read runs the adapter until every update is confirmed, and returns what the store
-// has taken.
+// read runs the adapter until every update is confirmed, and returns the accepted messages.
 func (b *bot) read(changes ...func(*telegram.Config)) (taken []string) {
 	b.t.Helper()
 	return b.readUntil(func() error { return nil }, changes...)
 }
 
-// readUntil is read for an adapter that goes on to run until wait returns. What it
-// sends to strangers goes beside the polling, and ends with it.
+// readUntil is read for an adapter that runs until wait returns, since answers to strangers are sent in
+// the background and end with the adapter.
 func (b *bot) readUntil(wait func() error, changes ...func(*telegram.Config)) (taken []string) {
 	b.t.Helper()
 	cfg := telegram.DefaultConfig()
@@ -68,8 +67,8 @@ func (b *bot) readUntil(wait func() error, changes ...func(*telegram.Config)) (t
 	return taken
 }
 
-// twoBots are two bots on one server and one database.
-func twoBots(t *testing.T) (first, second *bot) {
+// newTwoBots returns two bots on one server and one database.
+func newTwoBots(t *testing.T) (first, second *bot) {
 	t.Helper()
 	srv, store := telegramtest.New(t), openStore(t, filepath.Join(t.TempDir(), "test.db"))
 	return &bot{t: t, srv: srv, store: store}, &bot{t: t, srv: srv.AddBot(secondBot), store: store}
@@ -77,7 +76,7 @@ func twoBots(t *testing.T) (first, second *bot) {
 
 func TestMessagesOfASecondBotAreAllTaken(t *testing.T) {
 	t.Parallel()
-	first, second := twoBots(t)
+	first, second := newTwoBots(t)
 	write := func(b *bot) (said []string) {
 		for i := range 7 {
 			said = append(said, fmt.Sprint(b.srv.Bot.Username, " ", i))
@@ -108,7 +107,7 @@ func TestMessagesOfASecondBotAreAllTaken(t *testing.T) {
 
 func TestAMessageOfAGroupIsTakenByOneOfItsBots(t *testing.T) {
 	t.Parallel()
-	first, second := twoBots(t)
+	first, second := newTwoBots(t)
 	for _, b := range []*bot{first, second} {
 		b.srv.AddChat(group)
 	}
@@ -124,7 +123,7 @@ func TestAMessageOfAGroupIsTakenByOneOfItsBots(t *testing.T) {
 
 func TestASecondBotGivesACodeOfItsOwn(t *testing.T) {
 	t.Parallel()
-	first, second := twoBots(t)
+	first, second := newTwoBots(t)
 	private := telegramtest.Private(ada)
 	for n, b := range []*bot{first, second} {
 		b.srv.Say(private, ada, "hello?")
@@ -134,7 +133,7 @@ func TestASecondBotGivesACodeOfItsOwn(t *testing.T) {
 			}
 			return nil
 		}
-		if taken := b.readUntil(told, byCode); len(taken) != 0 {
+		if taken := b.readUntil(told, withPairing); len(taken) != 0 {
 			t.Fatalf("%s let a stranger in: %q", b.srv.Bot.Username, taken)
 		}
 		list, err := pairing.New(b.store).List(t.Context())
@@ -148,7 +147,7 @@ func TestASecondBotGivesACodeOfItsOwn(t *testing.T) {
 			}
 		}
 		b.srv.Say(private, ada, "let in")
-		if taken := b.read(byCode); !cmp.Equal(taken, []string{"let in"}) {
+		if taken := b.read(withPairing); !cmp.Equal(taken, []string{"let in"}) {
 			t.Errorf("%s took %q", b.srv.Bot.Username, taken)
 		}
 	}

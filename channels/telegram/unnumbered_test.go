@@ -18,7 +18,7 @@ func adaWrote(id int, text string) string {
 
 // result is an answer to getUpdates with these updates.
 func result(updates string) telegramtest.Verdict {
-	return page(`{"ok":true,"result":[` + updates + `]}`)
+	return garbledAnswer(`{"ok":true,"result":[` + updates + `]}`)
 }
 
 func TestOffsetFollowsOnlyIDsThatWereRead(t *testing.T) {
@@ -87,7 +87,7 @@ func TestMessagesWithoutUpdateIDsAreTakenOnce(t *testing.T) {
 	g.until(func() bool { return slices.Equal(want, g.states) })
 }
 
-func TestUpdatesWithoutIDsAmongOthersHoldNothingUp(t *testing.T) {
+func TestUpdatesWithoutIDsAmongOthersDelayNothing(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	private := telegramtest.Private(ada)
@@ -101,7 +101,7 @@ func TestUpdatesWithoutIDsAmongOthersHoldNothingUp(t *testing.T) {
 	}
 	must(t, g.srv.WaitConfirmed(deadline(t)))
 	if g.logged("have no ids") > 0 {
-		t.Errorf("a batch that could be confirmed is told as one that can't:\n%s", g.log.String())
+		t.Errorf("a batch that could be confirmed is logged as one that can't:\n%s", g.log.String())
 	}
 }
 
@@ -114,7 +114,7 @@ func TestBrokenAnswerIsNotSkippedByTheIDOfAnotherUpdate(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	id := g.srv.Say(telegramtest.Private(ada), ada, "hello").UpdateID
-	g.srv.Fail("getUpdates", page(fmt.Sprintf(`{"ok":true,"result":[{"poll":{}},{"update_id":%d,"mess`, id)), 5)
+	g.srv.Fail("getUpdates", garbledAnswer(fmt.Sprintf(`{"ok":true,"result":[{"poll":{}},{"update_id":%d,"mess`, id)), 5)
 	g.run(g.channel())
 	if diff := cmp.Diff([]string{"hello"}, texts(g.wait(1))); diff != "" {
 		t.Fatal(diff)
@@ -127,7 +127,7 @@ func TestBrokenAnswerIsNotSkippedByTheIDOfAnotherUpdate(t *testing.T) {
 func TestWebhookTakesUpdatesWithoutIDs(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
-	g.run(g.hooked())
+	g.run(g.webhookChannel())
 	g.srv.PushWithoutID(`{` + adaWrote(901, "without an id") + `}`)
 	g.srv.PushWithoutID(`{}`)
 	g.srv.Say(telegramtest.Private(ada), ada, "with one")

@@ -9,9 +9,9 @@ import (
 	"parley/channels/telegram/telegramtest"
 )
 
-// An address that Telegram can't reach is the usual mistake, and nothing else
-// would tell of it: the chats are only silent.
-func TestTheWatchTellsWhyNothingArrives(t *testing.T) {
+// The log says when Telegram can't reach the webhook's address. That is the usual mistake, and people
+// only notice that the bot is silent.
+func TestWatchSaysWhyNoUpdatesArrive(t *testing.T) {
 	t.Parallel()
 	srv := telegramtest.New(t)
 	var log bytes.Buffer

@@ -15,8 +15,8 @@ import (
 	"parley/conversation/pairing"
 )
 
-// hooked makes an adapter that Telegram brings its updates to, on a server.
-func (g *gateway) hooked(changes ...func(*telegram.Config)) *telegram.Channel {
+// webhookChannel returns an adapter with a webhook, and serves the webhook.
+func (g *gateway) webhookChannel(changes ...func(*telegram.Config)) *telegram.Channel {
 	g.t.Helper()
 	var c *telegram.Channel
 	mux := http.NewServeMux()
@@ -27,10 +27,10 @@ func (g *gateway) hooked(changes ...func(*telegram.Config)) *telegram.Channel {
 	return c
 }
 
-func TestTelegramBringsMessages(t *testing.T) {
+func TestWebhookTakesMessages(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
-	g.run(g.hooked())
+	g.run(g.webhookChannel())
 	private := telegramtest.Private(ada)
 	var want []string
 	for i := range 20 {
@@ -51,12 +51,12 @@ func TestTelegramBringsMessages(t *testing.T) {
 	}
 }
 
-// A message may leave Telegram only when it is stored.
+// An update is acknowledged only when its message is stored.
 func TestUpdatesThatAreNotStoredAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.full = 3
-	g.run(g.hooked())
+	g.run(g.webhookChannel())
 	g.srv.Say(telegramtest.Private(ada), ada, "one")
 	g.srv.Say(telegramtest.Private(ada), ada, "two")
 	if diff := cmp.Diff([]string{"one", "two"}, texts(g.wait(2))); diff != "" {
@@ -64,22 +64,22 @@ func TestUpdatesThatAreNotStoredAreDeliveredAgain(t *testing.T) {
 	}
 	must(t, g.srv.WaitConfirmed(deadline(t)))
 	if g.logged("update not stored") != 3 {
-		t.Errorf("the log does not tell of it:\n%s", g.log.String())
+		t.Errorf("the log does not say so:\n%s", g.log.String())
 	}
 }
 
-// What was written while the gateway was away waits at Telegram, and comes once.
+// Messages from while the gateway was away wait at Telegram, and are stored once.
 func TestMessagesWaitForAGatewayThatIsAway(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
-	c := g.hooked()
+	c := g.webhookChannel()
 	stop := g.run(c)
 	g.srv.Say(telegramtest.Private(ada), ada, "before")
 	g.wait(1)
 	must(t, g.srv.WaitConfirmed(deadline(t)))
 	must(t, stop())
 	if g.srv.Webhook() == "" {
-		t.Fatal("the webhook was removed at the end, so that Telegram would forget nothing but bring nothing")
+		t.Fatal("the webhook was removed when the gateway ended")
 	}
 	g.srv.Say(telegramtest.Private(ada), ada, "meanwhile")
 	must(t, g.srv.WaitRefused(deadline(t)))
@@ -90,12 +90,12 @@ func TestMessagesWaitForAGatewayThatIsAway(t *testing.T) {
 }
 
 // Anybody can reach the address; only Telegram knows the secret.
-func TestOnlyTelegramBringsMessages(t *testing.T) {
+func TestWebhookTakesMessagesOfTelegramOnly(t *testing.T) {
 	t.Parallel()
 	for name, secret := range map[string]string{"made from the token": "", "configured": "a-secret_of-our-own"} {
 		t.Run(name, func(t *testing.T) {
 			g := newGateway(t)
-			g.run(g.hooked(func(c *telegram.Config) { c.WebhookSecret = secret }))
+			g.run(g.webhookChannel(func(c *telegram.Config) { c.WebhookSecret = secret }))
 			must(t, g.srv.WaitWebhook(deadline(t)))
 			update := `{"update_id":1,"message":{"message_id":5,"date":1,"text":"forged","chat":{"id":42,"type":"private"},"from":{"id":42,"first_name":"Ada"}}}`
 			for _, shown := range []string{"", "x", telegramtest.Token} {
@@ -122,7 +122,7 @@ func TestOnlyTelegramBringsMessages(t *testing.T) {
 func TestStrangerBehindAWebhookGetsACode(t *testing.T) {
 	t.Parallel()
 	g, operator := newPairing(t)
-	g.run(g.hooked(byCode))
+	g.run(g.webhookChannel(withPairing))
 	private := telegramtest.Private(ada)
 	g.srv.Say(private, ada, "hello?")
 	code := g.codeTo(ada.ID, 1)
@@ -134,10 +134,10 @@ func TestStrangerBehindAWebhookGetsACode(t *testing.T) {
 	}
 }
 
-func TestABrokenUpdateThatIsBroughtIsSkipped(t *testing.T) {
+func TestBrokenUpdateAtTheWebhookIsSkipped(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
-	g.run(g.hooked())
+	g.run(g.webhookChannel())
 	g.srv.Push(`{"message":{"text":"broken`)
 	g.srv.Push(`{"message":"of another type"}`)
 	g.srv.Push(`{"poll":{}}`)
@@ -148,11 +148,11 @@ func TestABrokenUpdateThatIsBroughtIsSkipped(t *testing.T) {
 	must(t, g.srv.WaitConfirmed(deadline(t)))
 }
 
-// Going back to polling needs no step at Telegram.
-func TestPollingEndsTheGatewaysOwnWebhook(t *testing.T) {
+// The operator can go back to polling without removing the webhook at Telegram.
+func TestPollingRemovesTheGatewaysOwnWebhook(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
-	stop := g.run(g.hooked())
+	stop := g.run(g.webhookChannel())
 	g.srv.Say(telegramtest.Private(ada), ada, "brought")
 	g.wait(1)
 	must(t, stop())
@@ -166,12 +166,12 @@ func TestPollingEndsTheGatewaysOwnWebhook(t *testing.T) {
 	}
 }
 
-// Trouble at Telegram must show, and end by itself.
+// A failure to set the webhook shows in health, and is retried.
 func TestAWebhookThatCantBeSetIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.Fail("setWebhook", telegramtest.BadGateway(), 2)
-	g.run(g.hooked())
+	g.run(g.webhookChannel())
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
 	g.wait(1)
 	g.waitLog("Telegram server failed")

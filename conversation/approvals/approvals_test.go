@@ -41,7 +41,7 @@ func asked(t *testing.T, s *conversation.Store, tool string) approvals.Question 
 	return open[0]
 }
 
-// Of many answers at once, one counts.
+// When many answers are given at once, exactly one of them counts.
 func TestOneOfManyAnswersCounts(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -69,8 +69,8 @@ func TestOneOfManyAnswersCounts(t *testing.T) {
 	}
 }
 
-// A command that is carried out again after a crash has given its answer, and no other one has.
-func TestSameCommandAnswersAgain(t *testing.T) {
+// A command that is repeated after a crash finds its own answer; every other command comes too late.
+func TestRepeatedCommandGetsItsFirstResult(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	q := asked(t, s, "pay")
@@ -82,7 +82,7 @@ func TestSameCommandAnswersAgain(t *testing.T) {
 	}
 }
 
-func TestStandingEndsWithTheSession(t *testing.T) {
+func TestStandingApprovalIsDeletedWithItsSession(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	q := asked(t, s, "pay")

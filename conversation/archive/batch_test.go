@@ -7,9 +7,9 @@ import (
 	"parley/conversation"
 )
 
-// Other chats must not wait for a long import: no transaction of it has more
-// than a bounded number of rows or bytes.
-func TestAnImportGoesInSmallSteps(t *testing.T) {
+// Rows and bytes of each transaction of an import are bounded, so that other chats do not wait for a long
+// one.
+func TestImportIsStoredInSmallSteps(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		messages, bytes, want int

@@ -53,8 +53,8 @@ func importAll(ctx context.Context, s *conversation.Store, key conversation.Key,
 	return added, im.Close(ctx)
 }
 
-// Who imports sees the conversations among the earlier ones of their chat, with
-// their own dates, finds words in them, and goes on with the present one.
+// Imported conversations are listed among the archived ones of their chat, with their own dates, and can
+// be searched. The active conversation does not change.
 func TestImportedConversationsAreArchivedOnes(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -95,8 +95,8 @@ func TestImportingAgainAddsNothing(t *testing.T) {
 	}
 }
 
-// A disk that fills up in the middle must not leave half a conversation.
-func TestAConversationIsImportedWholeOrNotAtAll(t *testing.T) {
+// When the disk fills up during an import, no part of a conversation is left.
+func TestConversationIsImportedCompletelyOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.FailInserts(t, s, "messages", "NEW.seq = 900")
@@ -106,9 +106,8 @@ func TestAConversationIsImportedWholeOrNotAtAll(t *testing.T) {
 	wantNoMessages(t, s)
 }
 
-// An import that was killed leaves nothing that anybody sees, and the next one
-// clears it away.
-func TestAKilledImportIsMadeAnew(t *testing.T) {
+// Nothing of a killed import is visible, and the next import deletes it.
+func TestKilledImportIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	mustImport(t, s, storetest.Chat, imported("a", 300))
@@ -170,7 +169,7 @@ func wantNoMessages(t testing.TB, s *conversation.Store) {
 	}
 }
 
-// The rows of an import that is under way are not swept away.
+// The sweep does not delete the rows of an import that is under way.
 func TestImportUnderWayIsNotSwept(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

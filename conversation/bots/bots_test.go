@@ -22,7 +22,7 @@ var (
 	botB = conversation.Account{Channel: "telegram", ID: "7000002"}
 )
 
-// toBot is a message of a private chat as one bot numbers it.
+// toBot returns a message of a private chat with one bot's number.
 func toBot(bot conversation.Account, id int, text string) conversation.Inbound {
 	return conversation.Inbound{
 		Key: storetest.Chat, Account: bot.ID, SourceID: fmt.Sprint("42:", id), Address: "to 42", Sender: conversation.Sender{ID: "42"},
@@ -30,7 +30,7 @@ func toBot(bot conversation.Account, id int, text string) conversation.Inbound {
 	}
 }
 
-// stored gives the texts of what Accept has taken.
+// stored returns the texts of the messages that Accept has stored.
 func stored(t *testing.T, s *conversation.Store, batch ...conversation.Inbound) (texts []string) {
 	t.Helper()
 	list, err := s.Accept(t.Context(), nil, batch...)
@@ -60,7 +60,7 @@ func TestQueuesAreOfEachBot(t *testing.T) {
 	}
 }
 
-func TestBeginTellsOfAnotherBot(t *testing.T) {
+func TestBeginReportsWorkOfAnotherBot(t *testing.T) {
 	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)
 	s := storetest.New(t, conversation.Config{Now: func() time.Time { return clock }})
@@ -98,9 +98,9 @@ func TestBeginTellsOfAnotherBot(t *testing.T) {
 	}
 }
 
-// Two gateways serve one bot. What fails on one of them is not hidden by what the other one says later, until that gateway is
-// dead.
-func TestHealthIsThatOfEachNode(t *testing.T) {
+// When two gateways serve one bot, the failure of one is reported until it ends or is dead, also if the other one reports
+// later that it serves.
+func TestHealthIsKeptForEachNode(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	var stores []*conversation.Store
@@ -167,7 +167,7 @@ func TestHealthIsThatOfEachNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stores[1].Close()
-	expect(" serving") // as the latest one has said
+	expect(" serving") // as the latest report says
 }
 
 func TestBotsListsWhatWaitsForEach(t *testing.T) {
@@ -236,8 +236,8 @@ func TestReleaseBotGivesItsWorkToAnother(t *testing.T) {
 	}
 }
 
-// Queues counts what waits and what is due by channel, with the oldest of each. Kept
-// replies are not due.
+// Queues counts waiting messages and due replies by channel, with the oldest of each. Kept replies are
+// not due.
 func TestQueuesCountByChannel(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)

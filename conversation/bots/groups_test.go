@@ -10,9 +10,9 @@ import (
 	"parley/conversation/storetest"
 )
 
-// A platform tells again of a group that is known, and names less than before. What it does not name stays, and so does who has added
-// the bot, until the bot is removed.
-func TestGroupKeepsWhatIsNotToldAgain(t *testing.T) {
+// When a platform reports a known group with fewer fields, the others keep their values. The person who added the bot is kept until the
+// bot is removed.
+func TestGroupKeepsFieldsThatAreNotReportedAgain(t *testing.T) {
 	t.Parallel()
 	b := New(storetest.New(t))
 	bot := conversation.Account{Channel: "discord", ID: "1"}

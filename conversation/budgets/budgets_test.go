@@ -57,7 +57,7 @@ func ann(estimate int64) Call {
 	return Call{Person: "telegram:42", Session: "telegram:chat:42", Estimate: Amount{Tokens: estimate}}
 }
 
-// spend makes a call that uses so many tokens.
+// spend reserves a call and reports what it has used.
 func spend(t *testing.T, b *Budgets, call Call, used Amount) []Use {
 	t.Helper()
 	r, err := b.Reserve(t.Context(), call)
@@ -89,7 +89,7 @@ func TestNoCapKeepsNoBudget(t *testing.T) {
 	}
 }
 
-func TestReachedCapRefusesInWords(t *testing.T) {
+func TestReachedCapExplainsTheRefusal(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		config Config
@@ -111,7 +111,7 @@ func TestReachedCapRefusesInWords(t *testing.T) {
 	}
 }
 
-func TestCapsOfPeopleAndSessionsAreTheirOwn(t *testing.T) {
+func TestEachPersonAndSessionHasItsOwnCap(t *testing.T) {
 	t.Parallel()
 	b, _ := newBudgets(t, Config{PersonTokens: 100}, noon)
 	spend(t, b, ann(10), Amount{Tokens: 100})
@@ -122,7 +122,7 @@ func TestCapsOfPeopleAndSessionsAreTheirOwn(t *testing.T) {
 	}
 }
 
-func TestCallsAtOncePassACapByOneAtMost(t *testing.T) {
+func TestConcurrentCallsExceedACapByOneAtMost(t *testing.T) {
 	t.Parallel()
 	const most, one = 1000, 90
 	b, _ := newBudgets(t, Config{TotalTokens: most}, noon)
@@ -194,7 +194,7 @@ func wantUsed(t *testing.T, b *Budgets, want int64) {
 	}
 }
 
-// The model's server may have made the call of a process that was killed.
+// The call of a killed process is counted, since the model's server may have made it.
 func TestReservationOfADeadProcessIsCounted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -210,8 +210,8 @@ func TestReservationOfADeadProcessIsCounted(t *testing.T) {
 	wantUsed(t, again, 130)
 }
 
-// A gateway dies in the middle of a call while others run: their calls do not wait for its call, which is counted.
-func TestCallOfADeadNodeKeepsNobodyWaiting(t *testing.T) {
+// When a gateway dies during a call, the other gateways do not wait for that call, and it is counted.
+func TestCallOfADeadNodeDelaysNobody(t *testing.T) {
 	t.Parallel()
 	config := Config{TotalTokens: 100, Timezone: "UTC"}
 	nodes := openNodes(t, config, 2)
@@ -221,13 +221,13 @@ func TestCallOfADeadNodeKeepsNobodyWaiting(t *testing.T) {
 	if second, err := nodes[1].try(t.Context(), ann(60)); second != nil || err != nil {
 		t.Fatalf("a second call was let through: %v", err)
 	}
-	nodes[0].Close() // as the death of its node does, this ends its lock
+	nodes[0].Close() // releases its lock, as the death of its node does
 	spend(t, nodes[1], ann(60), Amount{Tokens: 60})
 	wantUsed(t, nodes[1], 120)
 }
 
-// Gateways on several machines ask for calls of one person at the same moments: all together pass a cap by one call at most.
-func TestCallsOfSeveralNodesPassACapByOneAtMost(t *testing.T) {
+// When gateways on several machines make calls of one person at the same time, they exceed a cap by one call at most.
+func TestCallsOfSeveralNodesExceedACapByOneAtMost(t *testing.T) {
 	t.Parallel()
 	const most, one = 1000, 90
 	nodes := openNodes(t, Config{TotalTokens: most, Timezone: "UTC"}, 3)
@@ -269,9 +269,9 @@ func openNodes(t *testing.T, config Config, count int) (nodes []*Budgets) {
 	return nodes
 }
 
-// A call that takes longer than any call should leaves room for others again, and is counted
-// once when it ends after all.
-func TestReservationIsCountedByAge(t *testing.T) {
+// The reservation of a call that takes longer than any call should is released, and its use is counted
+// once when it ends.
+func TestOldReservationIsReleased(t *testing.T) {
 	t.Parallel()
 	b, now := newBudgets(t, Config{TotalTokens: 100}, noon)
 	long, err := b.Reserve(t.Context(), ann(70))
@@ -313,7 +313,7 @@ func TestDayEndsAtMidnightOfItsZone(t *testing.T) {
 	}
 }
 
-func TestResetIsToldByThePersonsClock(t *testing.T) {
+func TestResetIsToldInThePersonsTimeZone(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"":              "more from 00:00 (in 12 h).",
@@ -365,7 +365,7 @@ func TestWarningComesOnceADay(t *testing.T) {
 	}
 }
 
-// sums are what the owners in each scope have used.
+// sums holds the use of each owner by scope.
 type sums map[Scope]map[string]Amount
 
 func (s sums) add(scope Scope, owner string, used Amount) {
@@ -377,11 +377,11 @@ func (s sums) add(scope Scope, owner string, used Amount) {
 	s[scope][owner] = sum
 }
 
-// Ten thousand calls of several chats at once are added up to the last token.
+// The sums of ten thousand concurrent calls of several chats are exact.
 func TestSumsAreExact(t *testing.T) {
 	t.Parallel()
 	b, _ := newBudgets(t, Config{PersonTokens: 1 << 50, SessionCost: 1e6, TotalTokens: 1 << 50, TotalCost: 1e6}, noon)
-	const atOnce = 50 // share transactions
+	const atOnce = 50 // so many share transactions
 	runs := 10_000
 	if testing.Short() {
 		runs = 1000

@@ -39,7 +39,7 @@ func wantWait(t *testing.T, p *Paces, person string, message int64, want time.Du
 	}
 }
 
-func TestPaceGivesEachPersonTheirAnswers(t *testing.T) {
+func TestPaceLimitsAnswersForEachPerson(t *testing.T) {
 	t.Parallel()
 	now := &clock{at: noon}
 	p, ids := newPaces(t, filepath.Join(t.TempDir(), "test.db"), now, 6)
@@ -52,7 +52,7 @@ func TestPaceGivesEachPersonTheirAnswers(t *testing.T) {
 	wantWait(t, p, bob, ids[3], 0)
 	now.set(noon.Add(30 * time.Second))
 	wantWait(t, p, ann, ids[2], 0)
-	now.set(noon.Add(-time.Hour)) // the clock is put back
+	now.set(noon.Add(-time.Hour)) // the clock is set back
 	wantWait(t, p, ann, ids[4], 30*time.Second)
 	now.set(noon.Add(time.Hour))
 	wantWait(t, p, ann, ids[4], 0)
@@ -62,9 +62,9 @@ func TestPaceGivesEachPersonTheirAnswers(t *testing.T) {
 	}
 }
 
-// A restart does not give anybody more answers, and a second gateway counts the same ones. A
-// message whose run begins again has its answer already.
-func TestPaceIsThatOfAllProcesses(t *testing.T) {
+// After a restart and in a second gateway, earlier answers count. A message whose run is repeated is not
+// counted again.
+func TestPaceCountsAnswersOfAllProcesses(t *testing.T) {
 	t.Parallel()
 	now := &clock{at: noon}
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -84,8 +84,8 @@ func TestNoLimitKeepsNoPace(t *testing.T) {
 	}
 }
 
-// Several nodes begin runs of the same people at the same moment: no one gets more answers than without them.
-func TestPaceIsThatOfAllNodes(t *testing.T) {
+// Several nodes that begin runs of the same people at the same time give nobody more answers than one node.
+func TestPaceCountsAnswersOfAllNodes(t *testing.T) {
 	t.Parallel()
 	const people, nodes = 12, 3
 	url := postgrestest.Database(t)

@@ -27,8 +27,8 @@ func keys(sessions []catalog.Session) []string {
 	return list
 }
 
-// The operator finds a chat by what people call it, by what was talked about,
-// or by its channel, and sees the one that was used last first.
+// The operator finds a session by a name, a title, a text or its channel. Those that were used last come
+// first.
 func TestSessionsAreListedAndFiltered(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -71,8 +71,8 @@ func TestSessionsAreListedAndFiltered(t *testing.T) {
 	}
 }
 
-// A program that reads a long list page by page gets every entry that was there
-// when it began, once, though others are made and used meanwhile.
+// Paging through a list returns every entry from the beginning once, though sessions are added and used
+// meanwhile.
 func TestPagingReturnsEachEntryOnceWhileMoreAreAdded(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
@@ -136,7 +136,7 @@ func TestPagingReturnsEachEntryOnceWhileMoreAreAdded(t *testing.T) {
 	}
 }
 
-// A session that is deleted leaves all lists, also with metadata and a pin.
+// A deleted session is in no list, even if it had metadata and a pin.
 func TestDeletedSessionIsNotListed(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -155,8 +155,8 @@ func TestDeletedSessionIsNotListed(t *testing.T) {
 	}
 }
 
-// A session whose only conversation was deleted is not listed with zeros because it has
-// metadata. The program that asks for the metadata finds it, as one that is not used yet.
+// A session whose only conversation was deleted is not listed. A program that filters by its metadata
+// finds it, like a session that was never used.
 func TestClearedSessionWithMetadataIsNotListed(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -179,7 +179,7 @@ func TestClearedSessionWithMetadataIsNotListed(t *testing.T) {
 	}
 }
 
-// Filters of lists are plain text: no character of them has a meaning for the database.
+// No character of a filter has a meaning for the database.
 // Too long ones are refused.
 func TestHostileFiltersOfListsAreText(t *testing.T) {
 	t.Parallel()
@@ -218,8 +218,8 @@ func TestHostileFiltersOfListsAreText(t *testing.T) {
 	}
 }
 
-// The operator looks for what one person has said, in private chats and groups,
-// and finds it by the conversation's name as well.
+// Conversations are found by a person who wrote in them, in private chats and groups, and by their
+// titles.
 func TestConversationsAreFilteredByPersonAndTitle(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

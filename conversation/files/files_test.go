@@ -16,11 +16,11 @@ import (
 	"parley/conversation/storetest"
 )
 
-const page = conversation.Key("web:kitchen")
+const kitchen = conversation.Key("web:kitchen")
 
 const day = 24 * time.Hour
 
-// aged opens a store whose time is that of the clock, with what cleans it up.
+// aged opens a store with a clock that the test sets, and returns a function that cleans the store up.
 func aged(t *testing.T) (s *conversation.Store, clock *storetest.Clock, clean func()) {
 	t.Helper()
 	s, clock = storetest.NewAged(t)
@@ -37,7 +37,7 @@ func mustUpload(t testing.TB, s *conversation.Store, size int) (ref string, data
 	t.Helper()
 	data = make([]byte, size)
 	rand.Read(data)
-	ref, stored, err := New(s).Put(t.Context(), Upload{Key: page, Name: "bridge.png", MediaType: "image/png", Body: bytes.NewReader(data), Most: int64(size)})
+	ref, stored, err := New(s).Put(t.Context(), Upload{Key: kitchen, Name: "bridge.png", MediaType: "image/png", Body: bytes.NewReader(data), Most: int64(size)})
 	if err != nil || stored != int64(size) {
 		t.Fatal(stored, err)
 	}
@@ -54,19 +54,19 @@ func readUpload(t testing.TB, s *conversation.Store, ref string) ([]byte, error)
 	return io.ReadAll(u)
 }
 
-// A picture that somebody pastes reaches the run whole, also after a restart, and
-// its copy leaves the disk with the run.
-func TestAnUploadLivesUntilItsRun(t *testing.T) {
+// An uploaded picture reaches its run completely, also after a restart. The upload is deleted with the
+// run's commit.
+func TestUploadIsKeptUntilItsRun(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, uploads.Piece, 5*uploads.Piece + 1} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			s := storetest.New(t)
 			ref, data := mustUpload(t, s, size)
-			in := storetest.Ask(page, 1, "What is this?")
+			in := storetest.Ask(kitchen, 1, "What is this?")
 			in.Attachments = []media.Attachment{{Name: "bridge.png", MediaType: "image/png", Size: int64(size), Ref: ref}}
 			storetest.Accept(t, s, in)
 			s = storetest.Open(t, s.Path())
-			turn := storetest.Begin(t, s, page, 1000)
+			turn := storetest.Begin(t, s, kitchen, 1000)
 			if got, err := readUpload(t, s, turn.Waiting[0].Attachments[0].Ref); err != nil || !bytes.Equal(got, data) {
 				t.Fatalf("%d bytes, %v", len(got), err)
 			}
@@ -87,8 +87,8 @@ func TestAnUploadLivesUntilItsRun(t *testing.T) {
 	}
 }
 
-// What nobody sends off is deleted after a day; what waits for its run stays,
-// however long that takes.
+// An upload without a message is deleted after a day. An upload that waits for its run is kept, however
+// long that takes.
 func TestUploadsWithoutAMessageArePruned(t *testing.T) {
 	t.Parallel()
 	s, clock, clean := aged(t)
@@ -96,11 +96,11 @@ func TestUploadsWithoutAMessageArePruned(t *testing.T) {
 	waits, _ := mustUpload(t, s, 10)
 	withdrawn, _ := mustUpload(t, s, 10)
 	for id, ref := range []string{waits, withdrawn} {
-		in := storetest.Ask(page, id, "look")
+		in := storetest.Ask(kitchen, id, "look")
 		in.Attachments = []media.Attachment{{Name: "bridge.png", Ref: ref}}
 		storetest.Accept(t, s, in)
 	}
-	if _, err := s.Withdraw(t.Context(), conversation.Account{Channel: "web"}, storetest.Say(page, 1, "").SourceID); err != nil {
+	if _, err := s.Withdraw(t.Context(), conversation.Account{Channel: "web"}, storetest.Say(kitchen, 1, "").SourceID); err != nil {
 		t.Fatal(err)
 	}
 	clock.Pass(day / 2)
@@ -127,13 +127,12 @@ func TestUploadsWithoutAMessageArePruned(t *testing.T) {
 	}
 }
 
-// Nobody reaches another session's file by naming it in a message of one's own,
-// nor fills the disk at once.
+// A message can't name another session's upload, and the uploads of a session are limited.
 func TestUploadsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	for size, want := range map[int]error{0: conversation.ErrInvalid, 2*uploads.Piece + 1: ErrTooLarge} {
-		if _, _, err := New(s).Put(t.Context(), Upload{Key: page, Body: bytes.NewReader(make([]byte, size)), Most: 2 * uploads.Piece}); !errors.Is(err, want) {
+		if _, _, err := New(s).Put(t.Context(), Upload{Key: kitchen, Body: bytes.NewReader(make([]byte, size)), Most: 2 * uploads.Piece}); !errors.Is(err, want) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
@@ -157,13 +156,12 @@ func TestUploadsAreBounded(t *testing.T) {
 	}
 }
 
-// A gateway that dies in the middle of an upload leaves nothing that could be
-// sent off half.
-func TestHalfAnUploadIsNone(t *testing.T) {
+// An upload that was interrupted can't be sent with a message.
+func TestInterruptedUploadCannotBeSent(t *testing.T) {
 	t.Parallel()
 	s, clock, clean := aged(t)
 	storetest.FailInserts(t, s, "upload_pieces", "NEW.n = 2")
-	if _, _, err := New(s).Put(t.Context(), Upload{Key: page, Body: bytes.NewReader(make([]byte, 3*uploads.Piece)), Most: 10 * uploads.Piece}); err == nil {
+	if _, _, err := New(s).Put(t.Context(), Upload{Key: kitchen, Body: bytes.NewReader(make([]byte, 3*uploads.Piece)), Most: 10 * uploads.Piece}); err == nil {
 		t.Fatal("it did not fail")
 	}
 	var ref string

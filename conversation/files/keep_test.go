@@ -26,7 +26,7 @@ func randomBytes(n int) []byte {
 	return data
 }
 
-// opened returns an Open for the bytes, and counts its calls.
+// opened returns an Open function for the bytes that counts its calls.
 func opened(data []byte, calls *int) func(context.Context) (io.ReadCloser, error) {
 	return func(context.Context) (io.ReadCloser, error) {
 		if calls != nil {
@@ -36,8 +36,8 @@ func opened(data []byte, calls *int) func(context.Context) (io.ReadCloser, error
 	}
 }
 
-// come accepts a message with a file of a name, and returns the file as it comes.
-func come(t testing.TB, s *conversation.Store, key conversation.Key, id int, name string, data []byte) Incoming {
+// incoming accepts a message with a file, and returns the file as the argument of Keep.
+func incoming(t testing.TB, s *conversation.Store, key conversation.Key, id int, name string, data []byte) Incoming {
 	t.Helper()
 	in := storetest.Ask(key, id, "look")
 	in.Attachments = []media.Attachment{{Name: name, MediaType: "text/plain", Ref: "there"}}
@@ -72,7 +72,7 @@ func bytesOf(t testing.TB, s *conversation.Store, file File) []byte {
 	return data
 }
 
-// answer commits the run that answers what waits, with the kept file in its message.
+// answer commits the run that answers the waiting message, with kept files in it.
 func answer(t testing.TB, s *conversation.Store, key conversation.Key, list ...File) conversation.Committed {
 	t.Helper()
 	run := storetest.Answered(key, storetest.Begin(t, s, key, 1000), "Seen.")
@@ -91,14 +91,14 @@ func foldersFiles(t testing.TB, s *conversation.Store) int {
 	return len(entries)
 }
 
-// A file is kept byte for byte, small ones in the database and large ones beside it if it is a file,
-// from before its run is committed until its conversation is deleted.
+// Files are kept unchanged until their conversation is deleted: small ones in the database, large ones
+// beside a SQLite file.
 func TestAFileIsKeptUntilItsConversationIsDeleted(t *testing.T) {
 	for name, size := range map[string]int{"small": 1000, "large": 2*blobs.Piece + 7} {
 		t.Run(name, func(t *testing.T) {
 			s, _, clean := aged(t)
 			data := randomBytes(size)
-			kept := mustKeep(t, s, come(t, s, page, 1, "a.bin", data))
+			kept := mustKeep(t, s, incoming(t, s, kitchen, 1, "a.bin", data))
 			if got := foldersFiles(t, s); (got == 1) != (name == "large" && !storetest.OnPostgres()) {
 				t.Errorf("the folder has %d files", got)
 			}
@@ -106,16 +106,16 @@ func TestAFileIsKeptUntilItsConversationIsDeleted(t *testing.T) {
 			if !bytes.Equal(bytesOf(t, s, kept), data) {
 				t.Error("before the commit it reads otherwise")
 			}
-			done := answer(t, s, page, kept)
-			list, err := New(s).OfSession(t.Context(), page, 10)
+			done := answer(t, s, kitchen, kept)
+			list, err := New(s).OfSession(t.Context(), kitchen, 10)
 			if err != nil || len(list) != 1 || list[0].Seq != 1 || list[0].Conversation != done.Conversation.ID || !bytes.Equal(bytesOf(t, s, list[0]), data) {
 				t.Fatalf("%+v, %v", list, err)
 			}
-			storetest.Accept(t, s, storetest.Ask(page, 2, "/clear"))
-			clear := storetest.Replied(storetest.Begin(t, s, page, 1000), conversation.KindCommand, conversation.StatusDone, "Cleared.")
+			storetest.Accept(t, s, storetest.Ask(kitchen, 2, "/clear"))
+			clear := storetest.Replied(storetest.Begin(t, s, kitchen, 1000), conversation.KindCommand, conversation.StatusDone, "Cleared.")
 			clear.Effect.Delete = true
 			storetest.Commit(t, s, clear)
-			if _, err := New(s).File(t.Context(), page, kept.ID); !errors.Is(err, ErrNotFound) {
+			if _, err := New(s).File(t.Context(), kitchen, kept.ID); !errors.Is(err, ErrNotFound) {
 				t.Errorf("of a deleted conversation: %v", err)
 			}
 			if err := s.Sweep(t.Context()); err != nil {
@@ -129,34 +129,34 @@ func TestAFileIsKeptUntilItsConversationIsDeleted(t *testing.T) {
 	}
 }
 
-// A gateway that dies after it has stored a file does not fetch it again, and equal
-// files are stored once, until the last message that has them is gone.
+// A file that was stored before a crash is not fetched again. Equal files are stored once, until the last
+// message with them is deleted.
 func TestAFileIsStoredOnce(t *testing.T) {
 	s := storetest.New(t)
 	data, calls := randomBytes(5000), 0
-	in := come(t, s, page, 1, "a.bin", data)
+	in := incoming(t, s, kitchen, 1, "a.bin", data)
 	in.Open = opened(data, &calls)
 	first := mustKeep(t, s, in)
 	if again := mustKeep(t, s, in); again.ID != first.ID || calls != 1 {
 		t.Errorf("file %d and %d, fetched %d times", first.ID, again.ID, calls)
 	}
-	other := mustKeep(t, s, come(t, s, "web:cellar", 2, "b.bin", data))
+	other := mustKeep(t, s, incoming(t, s, "web:cellar", 2, "b.bin", data))
 	if n := storetest.Count(t, s, `SELECT count(*) FROM blobs`); n != 1 || foldersFiles(t, s) > 1 {
 		t.Errorf("%d blobs, %d files", n, foldersFiles(t, s))
 	}
-	if _, err := s.Withdraw(t.Context(), conversation.Account{Channel: "web"}, storetest.Say(page, 1, "").SourceID); err != nil {
+	if _, err := s.Withdraw(t.Context(), conversation.Account{Channel: "web"}, storetest.Say(kitchen, 1, "").SourceID); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Chores(t, s)
 	if !bytes.Equal(bytesOf(t, s, other), data) {
-		t.Error("it went with the other session's message")
+		t.Error("the file was deleted with the other session's message")
 	}
 }
 
-// No session reads another's file.
-func TestAFileIsItsSessionsAlone(t *testing.T) {
+// A session can't read or use another session's file.
+func TestFileIsReadInItsOwnSessionOnly(t *testing.T) {
 	s := storetest.New(t)
-	kept := mustKeep(t, s, come(t, s, page, 1, "a.bin", randomBytes(10)))
+	kept := mustKeep(t, s, incoming(t, s, kitchen, 1, "a.bin", randomBytes(10)))
 	if _, err := New(s).File(t.Context(), "web:cellar", kept.ID); !errors.Is(err, ErrNotFound) {
 		t.Errorf("another session got %v", err)
 	}
@@ -165,7 +165,7 @@ func TestAFileIsItsSessionsAlone(t *testing.T) {
 	}
 	storetest.Accept(t, s, storetest.Ask("web:cellar", 2, "mine"))
 	answer(t, s, "web:cellar", kept)
-	if got, err := New(s).File(t.Context(), page, kept.ID); err != nil || got.Conversation != "" {
+	if got, err := New(s).File(t.Context(), kitchen, kept.ID); err != nil || got.Conversation != "" {
 		t.Errorf("another session's message took it: %+v, %v", got, err)
 	}
 }
@@ -179,11 +179,11 @@ func (e endless) Read(p []byte) (int, error) {
 }
 func (endless) Close() error { return nil }
 
-// What is beyond a limit is refused in words, read no further than the limit, and
-// leaves nothing on the disk.
+// A file beyond a limit is refused with an explanation, read no further than the limit, and leaves nothing
+// on the disk.
 func TestFilesAreBounded(t *testing.T) {
 	s := storetest.New(t)
-	in := come(t, s, page, 1, "film.mp4", nil)
+	in := incoming(t, s, kitchen, 1, "film.mp4", nil)
 	var read int64
 	in.Open = func(context.Context) (io.ReadCloser, error) { return endless{&read}, nil }
 	check := func(want string) {
@@ -208,11 +208,11 @@ func TestFilesAreBounded(t *testing.T) {
 		t.Errorf("%d files are left", n)
 	}
 
-	mustKeep(t, s, come(t, s, page, 2, "a", randomBytes(3<<20)))
-	in = come(t, s, page, 3, "b", randomBytes(3<<20))
+	mustKeep(t, s, incoming(t, s, kitchen, 2, "a", randomBytes(3<<20)))
+	in = incoming(t, s, kitchen, 3, "b", randomBytes(3<<20))
 	check("the files of this chat have 3.0 MiB, and at most 5.0 MiB are kept")
-	mustKeep(t, s, come(t, s, "web:cellar", 4, "c", randomBytes(3<<20)))
-	in = come(t, s, "web:attic", 5, "d", randomBytes(3<<20))
+	mustKeep(t, s, incoming(t, s, "web:cellar", 4, "c", randomBytes(3<<20)))
+	in = incoming(t, s, "web:attic", 5, "d", randomBytes(3<<20))
 	check("the files of all chats have 6.0 MiB, and at most 8.0 MiB are kept")
 }
 
@@ -227,10 +227,10 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("the connection failed") }
 
-// A download that breaks off, or a full disk, leaves nothing that could be read.
-func TestHalfAFileIsNotKept(t *testing.T) {
+// Nothing is kept of a download that breaks off or meets a full disk.
+func TestInterruptedDownloadIsNotKept(t *testing.T) {
 	s := storetest.New(t)
-	in := come(t, s, page, 1, "a.bin", nil)
+	in := incoming(t, s, kitchen, 1, "a.bin", nil)
 	in.Open = broken(randomBytes(5000))
 	if _, err := New(s).Keep(t.Context(), in, limits); err == nil || err.Error() != "the connection failed" {
 		t.Errorf("got %v", err)
@@ -250,12 +250,11 @@ func TestHalfAFileIsNotKept(t *testing.T) {
 	}
 }
 
-// What a process was writing when it died is removed, and what another one is writing
-// stays.
+// Unfinished files of dead processes are removed, those of running processes are not.
 func TestLeftoversAreRemoved(t *testing.T) {
 	storetest.NeedsSQLite(t)
 	s, clock, clean := aged(t)
-	kept := mustKeep(t, s, come(t, s, page, 1, "a.bin", randomBytes(5000)))
+	kept := mustKeep(t, s, incoming(t, s, kitchen, 1, "a.bin", randomBytes(5000)))
 	dead := blobs.Folder(s.Path()) + "/dead.unfinished"
 	if err := os.WriteFile(dead, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
@@ -280,21 +279,21 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 }
 
-// A large file that is gone from the folder is there again when it is sent again.
-func TestALostFileIsMendedByItsCopy(t *testing.T) {
+// A large file that is missing in the folder is restored when the same file is sent again.
+func TestLostFileIsRestoredFromItsCopy(t *testing.T) {
 	storetest.NeedsSQLite(t)
 	s := storetest.New(t)
 	data := randomBytes(5000)
-	kept := mustKeep(t, s, come(t, s, page, 1, "a.bin", data))
+	kept := mustKeep(t, s, incoming(t, s, kitchen, 1, "a.bin", data))
 	if err := os.RemoveAll(blobs.Folder(s.Path())); err != nil { // not all of the disk came back
 		t.Fatal(err)
 	}
 	if _, err := New(s).Open(t.Context(), kept); !errors.Is(err, blobs.ErrMissing) {
 		t.Errorf("a file that is gone: %v", err)
 	}
-	mustKeep(t, s, come(t, s, page, 2, "b.bin", data))
-	again, err := New(s).File(t.Context(), page, kept.ID)
+	mustKeep(t, s, incoming(t, s, kitchen, 2, "b.bin", data))
+	again, err := New(s).File(t.Context(), kitchen, kept.ID)
 	if err != nil || !bytes.Equal(bytesOf(t, s, again), data) {
-		t.Errorf("it is not mended: %v", err)
+		t.Errorf("it is not restored: %v", err)
 	}
 }

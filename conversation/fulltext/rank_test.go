@@ -50,7 +50,7 @@ func TestRankFindsWhatHasTheNeededTerms(t *testing.T) {
 	}
 }
 
-// Where there are too many postings, the most frequent terms count for nothing, but rare ones always do.
+// When there are too many postings, the most frequent terms are ignored, and rare ones are not.
 func TestRankHasABound(t *testing.T) {
 	t.Parallel()
 	frequent := make([]Posting, maxRanked)

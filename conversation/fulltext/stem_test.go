@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A query finds a text that has another form of its word, whether the language of either can be guessed or not.
+// A query finds other forms of its words, whether or not the languages of query and text can be guessed.
 func TestFormsOfAWordHaveATokenInCommon(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, query string }{

@@ -32,7 +32,7 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
-// Tokens stand where they say, in order, and a token's own text is one token again: whatever is indexed can be asked for.
+// Tokens have the right positions, in order. The text of a token is one token again, so that everything indexed can be found.
 func FuzzTokenize(f *testing.F) {
 	for _, seed := range []string{"parseConfig", "a\u0301\u0301", "数据库 ﾊﾞ", "½ ﬃ ℌ ①", "Aa1bB2", "\xff\xfe", "เขาก็มา"} {
 		f.Add(seed)

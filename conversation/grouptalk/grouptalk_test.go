@@ -12,14 +12,14 @@ import (
 
 const room conversation.Key = "telegram:chat:-1"
 
-// aside is a message of the room that was not said to the assistant.
+// aside returns a message of the group that is not for the assistant.
 func aside(id int, person, name, text string) conversation.Inbound {
 	in := storetest.Say(room, id, text)
 	in.Aside, in.Group, in.Sender = true, true, conversation.Sender{ID: person, Name: name}
 	return in
 }
 
-// find returns what is found, as lines.
+// find returns the hits of a query as lines.
 func find(t *testing.T, s *conversation.Store, key conversation.Key, query string, offset int) (lines []string) {
 	t.Helper()
 	found, _, err := grouptalk.New(s).Find(t.Context(), key, query, offset, 3)
@@ -32,9 +32,9 @@ func find(t *testing.T, s *conversation.Store, key conversation.Key, query strin
 	return lines
 }
 
-// What is said between others goes with the active conversation and with the session, and
-// stays when an older conversation is deleted.
-func TestTalkIsDeletedWithItsConversation(t *testing.T) {
+// Group talk is deleted with the active conversation and with the session, but not with an older
+// conversation.
+func TestGroupTalkIsDeletedWithItsConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	fill := func(id int) (active string) {
@@ -111,7 +111,7 @@ func TestFindLooksThroughOneSession(t *testing.T) {
 	}
 }
 
-func TestMessagesTakeTheTalkAlongOnce(t *testing.T) {
+func TestGroupTalkIsShownOnceWithTheNextMessage(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	question := storetest.Say(room, 10, "what did we say?")
@@ -141,7 +141,7 @@ func TestMessagesTakeTheTalkAlongOnce(t *testing.T) {
 	}
 }
 
-func TestTalkIsBounded(t *testing.T) {
+func TestGroupTalkIsBounded(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	var batch []conversation.Inbound

@@ -17,27 +17,27 @@ import (
 	"parley/conversation/storetest"
 )
 
-// desk is a journal over a real store.
-type desk struct {
+// journalHarness is a journal in a real store.
+type journalHarness struct {
 	*journal.Journal
 	t     *testing.T
 	store *conversation.Store
 }
 
-func newDesk(t *testing.T) *desk {
+func newJournalHarness(t *testing.T) *journalHarness {
 	store := storetest.New(t)
-	return &desk{journal.New(store), t, store}
+	return &journalHarness{journal.New(store), t, store}
 }
 
-func (d *desk) must(err error) {
+func (d *journalHarness) must(err error) {
 	d.t.Helper()
 	if err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// begin stores a message that came to a bot, and returns the run that answers it.
-func (d *desk) begin(n int, account string) journal.Run {
+// begin stores a message to a bot, and returns the run that answers it.
+func (d *journalHarness) begin(n int, account string) journal.Run {
 	d.t.Helper()
 	in := storetest.Say(storetest.Chat, n, "pay")
 	in.Account = account
@@ -50,8 +50,8 @@ func (d *desk) begin(n int, account string) journal.Run {
 		Took: []journal.Message{{ID: newest.ID}}, StartedAt: time.UnixMilli(1_000_000)}
 }
 
-// of returns the journal that there must be.
-func (d *desk) of(accounts ...conversation.Account) journal.Run {
+// mustJournal returns the journal of the session, and fails the test if there is none.
+func (d *journalHarness) mustJournal(accounts ...conversation.Account) journal.Run {
 	d.t.Helper()
 	run, found, err := d.Of(d.t.Context(), storetest.Chat, accounts...)
 	d.must(err)
@@ -61,7 +61,7 @@ func (d *desk) of(accounts ...conversation.Account) journal.Run {
 	return run
 }
 
-func (d *desk) addRound(run journal.Run, text string, begun ...string) conversation.Message {
+func (d *journalHarness) addRound(run journal.Run, text string, begun ...string) conversation.Message {
 	d.t.Helper()
 	said := conversation.Message{Role: conversation.RoleAssistant, Content: text, ToolCalls: []conversation.ToolCall{{ID: "a", Name: "pay"}, {ID: "b", Name: "look"}}}
 	stored, err := d.AddRound(d.t.Context(), run, journal.Round{
@@ -71,7 +71,7 @@ func (d *desk) addRound(run journal.Run, text string, begun ...string) conversat
 	return stored
 }
 
-func (d *desk) addResult(run journal.Run, call, text string, images ...media.Image) conversation.Message {
+func (d *journalHarness) addResult(run journal.Run, call, text string, images ...media.Image) conversation.Message {
 	d.t.Helper()
 	stored, err := d.AddResult(d.t.Context(), run, journal.Result{
 		Message: conversation.Message{Role: conversation.RoleTool, ToolCallID: call, Content: text, Images: images},
@@ -84,7 +84,7 @@ func (d *desk) addResult(run journal.Run, call, text string, images ...media.Ima
 // What a run has done is read as it was stored, round by round.
 func TestJournalIsReadAsItWasStored(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newJournalHarness(t)
 	run := d.begin(1, "")
 	d.addRound(run, "first", "a")
 	d.addResult(run, "a", "paid")
@@ -93,7 +93,7 @@ func TestJournalIsReadAsItWasStored(t *testing.T) {
 	d.addRound(run, "second")
 	d.must(d.AddBegun(t.Context(), run, "a"))
 
-	got := d.of()
+	got := d.mustJournal()
 	if got.ID != run.ID || got.Channel != "telegram" || !got.StartedAt.Equal(run.StartedAt) || !got.Waits || !slices.Equal(got.Took, run.Took) || len(got.Rounds) != 2 {
 		t.Fatalf("the run: %+v", got)
 	}
@@ -112,10 +112,10 @@ func TestJournalIsReadAsItWasStored(t *testing.T) {
 	}
 }
 
-// Each process goes on with the runs of the bots that it serves, the oldest first.
+// Each process resumes runs of the bots that it serves, the oldest first.
 func TestJournalIsChosenByAccount(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newJournalHarness(t)
 	first, second := d.begin(1, "111"), d.begin(2, "222")
 	d.addRound(second, "of the second bot")
 	d.addRound(first, "of the first bot")
@@ -130,7 +130,7 @@ func TestJournalIsChosenByAccount(t *testing.T) {
 		{"the second", []conversation.Account{bot("222")}, second.ID},
 		{"both", []conversation.Account{bot("222"), bot("111")}, first.ID},
 	} {
-		if got := d.of(tt.accounts...); got.ID != tt.want {
+		if got := d.mustJournal(tt.accounts...); got.ID != tt.want {
 			t.Errorf("%s: run %d, want %d", tt.name, got.ID, tt.want)
 		}
 	}
@@ -144,11 +144,11 @@ func TestJournalIsChosenByAccount(t *testing.T) {
 	}
 }
 
-// Processes that die in one step are counted. Getting further, and an orderly end, begin the
-// count anew.
+// Processes that die in the same step are counted. The count begins anew with the next step, and after an
+// orderly end.
 func TestTriesAreCountedByStep(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newJournalHarness(t)
 	run := d.begin(1, "")
 	takeUp := func(want int) {
 		t.Helper()
@@ -165,7 +165,7 @@ func TestTriesAreCountedByStep(t *testing.T) {
 	takeUp(2)
 	d.must(d.Suspend(t.Context(), run.ID))
 	takeUp(1)
-	if got := d.of(); got.Tries != 1 {
+	if got := d.mustJournal(); got.Tries != 1 {
 		t.Errorf("the journal says %d tries", got.Tries)
 	}
 }
@@ -173,14 +173,14 @@ func TestTriesAreCountedByStep(t *testing.T) {
 // Pictures are kept with their entries, and read by the ids that the entries have.
 func TestJournalKeepsPictures(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newJournalHarness(t)
 	run := d.begin(1, "")
 	d.addRound(run, "draw", "a")
 	stored := d.addResult(run, "a", "drawn", media.Image{Name: "a.png", MediaType: "image/png", Size: 3, Data: []byte("png")})
 	if image := stored.Images[0]; image.ID == 0 || image.Data != nil {
 		t.Errorf("the result has %+v", image)
 	}
-	again := d.of().Rounds[0].Results["a"].Message.Images
+	again := d.mustJournal().Rounds[0].Results["a"].Message.Images
 	if len(again) != 1 || again[0].ID != stored.Images[0].ID || again[0].Name != "a.png" {
 		t.Fatalf("the journal has %+v", again)
 	}
@@ -193,7 +193,7 @@ func TestJournalKeepsPictures(t *testing.T) {
 // The commit of a run deletes its journal, and that of no other run.
 func TestCommitDeletesTheJournal(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newJournalHarness(t)
 	first, second := d.begin(1, "111"), d.begin(2, "222")
 	d.addRound(first, "first")
 	d.addRound(second, "second")
@@ -203,12 +203,12 @@ func TestCommitDeletesTheJournal(t *testing.T) {
 	run.Journal = first.ID
 	_, err = d.store.Commit(t.Context(), run)
 	d.must(err)
-	if got := d.of(); got.ID != second.ID {
+	if got := d.mustJournal(); got.ID != second.ID {
 		t.Errorf("the journal of run %d is left, want that of %d", got.ID, second.ID)
 	}
 }
 
-// A journal that can't be understood is an error, not half a run.
+// A journal that can't be decoded is an error.
 func TestDamagedJournalIsAnError(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
@@ -217,7 +217,7 @@ func TestDamagedJournalIsAnError(t *testing.T) {
 		"no first round": `DELETE FROM journal_entries WHERE n = 1`,
 		"messages":       `UPDATE journals SET took = '['`,
 	} {
-		d := newDesk(t)
+		d := newJournalHarness(t)
 		run := d.begin(1, "")
 		d.addRound(run, "first", "a")
 		d.addResult(run, "a", "paid")

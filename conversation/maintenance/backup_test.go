@@ -44,7 +44,7 @@ func TestBackupCopiesADatabaseThatIsBeingWritten(t *testing.T) {
 	t.Parallel()
 	database := newDatabase(t, 20, 20)
 	enlarge(t, database)
-	writer := use(t, database, true)
+	writer := startDatabaseUser(t, database, true)
 	target := filepath.Join(t.TempDir(), "copy.db")
 	for range 5 {
 		writer.await(t, 20)
@@ -61,7 +61,7 @@ func TestBackupCopiesADatabaseThatIsBeingWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		if told < 3 {
-			t.Fatalf("progress was told %d times", told)
+			t.Fatalf("progress was reported %d times", told)
 		}
 		held := number(t, target, `SELECT count(*) FROM messages m JOIN conversations c ON c.id = m.conversation_id
 			JOIN sessions s ON s.id = c.session_id WHERE s.key = 'cli:load' AND m.role = 'user'`)
@@ -130,7 +130,7 @@ func TestBackupRefusesTargets(t *testing.T) {
 }
 
 // A file that appears at the target while the copy is made is not replaced.
-func TestBackupNeverTakesAnothersName(t *testing.T) {
+func TestBackupReplacesNoFileThatAppearsMeanwhile(t *testing.T) {
 	t.Parallel()
 	database := newDatabase(t, 2)
 	target := filepath.Join(t.TempDir(), "copy.db")
@@ -202,7 +202,7 @@ func TestBackupsToOneFile(t *testing.T) {
 	}
 }
 
-// A copy of a damaged database is none.
+// A damaged database is not copied.
 func TestBackupRefusesADamagedDatabase(t *testing.T) {
 	t.Parallel()
 	database := newDatabase(t, 100)
@@ -217,8 +217,7 @@ func TestBackupRefusesADamagedDatabase(t *testing.T) {
 	}
 }
 
-// What a killed gateway has left is copied with its log, unless the log is of
-// another file.
+// The files of a killed gateway are copied with the log, unless the log belongs to another file.
 func TestBackupOfWhatAKilledProcessLeft(t *testing.T) {
 	t.Parallel()
 	database := newDatabase(t, 5)
@@ -226,7 +225,7 @@ func TestBackupOfWhatAKilledProcessLeft(t *testing.T) {
 	if _, err := Backup(t.Context(), database, old, BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	writer := use(t, database, true)
+	writer := startDatabaseUser(t, database, true)
 	writer.await(t, 10)
 	writer.kill()
 	stored := writer.stored.Load()
@@ -238,7 +237,7 @@ func TestBackupOfWhatAKilledProcessLeft(t *testing.T) {
 		t.Errorf("the copy holds %d messages, %d were stored", n, stored)
 	}
 
-	again := use(t, database, true)
+	again := startDatabaseUser(t, database, true)
 	again.await(t, 10)
 	again.kill()
 	copyFile(t, old, database)
@@ -259,8 +258,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// damage overwrites pages of a table, or an index, in a database that nobody has
-// open: leaves, spread over the whole, count of them.
+// damage overwrites a number of leaf pages of a table or index, spread evenly. Nobody may have the
+// database open.
 func damage(t *testing.T, path, name string, count int) {
 	t.Helper()
 	leaves := dbdamage.Leaves(t, path, name)

@@ -74,8 +74,8 @@ func equal(a, b [][]byte) bool {
 	return bytes.Equal(bytes.Join(a, []byte("|")), bytes.Join(b, []byte("|")))
 }
 
-// A backup is one file that holds large files, too. A restore of it keeps the files of
-// the database that stood there before with that.
+// A backup is one file that contains large files, too. A restore sets the earlier database aside together
+// with its large files.
 func TestBackupAndRestoreHoldTheFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -93,7 +93,7 @@ func TestBackupAndRestoreHoldTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !equal(readFiles(t, database), want) {
-		t.Error("the restored files are others")
+		t.Error("the restored files differ")
 	}
 	var aside string
 	for _, path := range r.SetAside {
@@ -110,8 +110,7 @@ func TestBackupAndRestoreHoldTheFiles(t *testing.T) {
 	}
 }
 
-// A file that is missing in the folder, or is not what it was, is named, and keeps
-// nothing else from being copied.
+// Large files that are missing or changed are named, and the others are copied all the same.
 func TestVerifyNamesDamagedFiles(t *testing.T) {
 	t.Parallel()
 	for want, damage := range map[string]func(path string) error{
@@ -146,7 +145,7 @@ func TestVerifyNamesDamagedFiles(t *testing.T) {
 	}
 }
 
-// What a repair saves holds the large files.
+// A repaired database has its large files.
 func TestRepairKeepsTheFiles(t *testing.T) {
 	t.Parallel()
 	database, target := filepath.Join(t.TempDir(), "conversations.db"), filepath.Join(t.TempDir(), "repaired.db")
@@ -156,6 +155,6 @@ func TestRepairKeepsTheFiles(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if !equal(readFiles(t, target), want) {
-		t.Error("the saved files are others")
+		t.Error("the saved files differ")
 	}
 }

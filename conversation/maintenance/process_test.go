@@ -22,17 +22,17 @@ const (
 	userWrites   = "PARLEY_TEST_USER_WRITES" // "" for one that only has it open
 )
 
-// user is a process that has a database open, as a gateway has.
-type user struct {
+// databaseUser is a process that has a database open, like a gateway.
+type databaseUser struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	stored atomic.Int64 // messages that it has stored
 	ended  chan struct{}
-	more   chan struct{} // gets something when a message was stored, if somebody waits
+	more   chan struct{} // receives when a message was stored, if somebody waits
 }
 
-// TestUser is no test by itself: it is what use runs. It stores messages, and
-// says so of each when it is done, until standard input is closed.
+// TestUser is not a test: startDatabaseUser runs it in another process. It stores messages, and prints a
+// line for each, until standard input is closed.
 func TestUser(t *testing.T) {
 	t.Parallel()
 	path := os.Getenv(userDatabase)
@@ -56,16 +56,16 @@ func TestUser(t *testing.T) {
 			return
 		default:
 		}
-		exchange(t, s, "cli:load", n, strings.Repeat("word ", 200))
+		addTurn(t, s, "cli:load", n, strings.Repeat("word ", 200))
 		fmt.Println("stored", n)
 	}
 	<-ended
 }
 
-// use starts a process that has the database open, and writes if asked to.
-func use(t *testing.T, path string, writes bool) *user {
+// startDatabaseUser starts a process that opens the database, and stores messages if writes is set.
+func startDatabaseUser(t *testing.T, path string, writes bool) *databaseUser {
 	t.Helper()
-	u := &user{cmd: exec.Command(os.Args[0], "-test.run=^TestUser$"), ended: make(chan struct{}), more: make(chan struct{})}
+	u := &databaseUser{cmd: exec.Command(os.Args[0], "-test.run=^TestUser$"), ended: make(chan struct{}), more: make(chan struct{})}
 	u.cmd.Env = append(os.Environ(), userDatabase+"="+path)
 	if writes {
 		u.cmd.Env = append(u.cmd.Env, userWrites+"=1")
@@ -103,8 +103,8 @@ func use(t *testing.T, path string, writes bool) *user {
 	return u
 }
 
-// await waits until the process has stored so many messages more.
-func (u *user) await(t *testing.T, more int64) {
+// await waits until the process has stored a number of further messages.
+func (u *databaseUser) await(t *testing.T, more int64) {
 	t.Helper()
 	for want := u.stored.Load() + more; u.stored.Load() < want; {
 		select {
@@ -115,20 +115,20 @@ func (u *user) await(t *testing.T, more int64) {
 	}
 }
 
-// stop ends the process in order.
-func (u *user) stop() {
+// stop ends the process in an orderly way.
+func (u *databaseUser) stop() {
 	u.stdin.Close()
 	<-u.ended
 }
 
 // kill is kill -9.
-func (u *user) kill() {
+func (u *databaseUser) kill() {
 	_ = u.cmd.Process.Kill() // it may have ended
 	<-u.ended
 }
 
-// exchange stores a question and its answer.
-func exchange(t testing.TB, s *conversation.Store, key conversation.Key, n int, text string) {
+// addTurn stores a question and its answer.
+func addTurn(t testing.TB, s *conversation.Store, key conversation.Key, n int, text string) {
 	t.Helper()
 	ctx := context.Background()
 	in := conversation.Inbound{Key: key, SourceID: fmt.Sprintf("%s/%d/%d", key, os.Getpid(), n), Address: "x", Text: text}
@@ -152,8 +152,7 @@ func exchange(t testing.TB, s *conversation.Store, key conversation.Key, n int, 
 	}
 }
 
-// newDatabase makes a closed database in which each session has so many
-// exchanges, numbered from 1.
+// newDatabase makes a closed database. Each session has the given number of turns, numbered from 1.
 func newDatabase(t testing.TB, sessions ...int) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "conversations.db")
@@ -161,7 +160,7 @@ func newDatabase(t testing.TB, sessions ...int) (path string) {
 	defer s.Close()
 	for i, exchanges := range sessions {
 		for n := range exchanges {
-			exchange(t, s, sessionKey(i+1), n+1, fmt.Sprintf("question %d of session %d", n+1, i+1))
+			addTurn(t, s, sessionKey(i+1), n+1, fmt.Sprintf("question %d of session %d", n+1, i+1))
 		}
 	}
 	if err := s.Sweep(t.Context()); err != nil { // the index has them all

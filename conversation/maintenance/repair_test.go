@@ -30,7 +30,7 @@ type row struct {
 	text         string
 }
 
-// stored are the messages of a database, by session, conversation and seq.
+// stored returns the messages of a database, ordered by session, conversation and seq.
 func stored(t *testing.T, path string) (list []row) {
 	t.Helper()
 	db, err := openToRead(path)
@@ -116,29 +116,29 @@ func compare(t *testing.T, old []row, path string) (lost int) {
 	return lost
 }
 
-// talks is what newTalks has made: it takes a while.
-var talks struct {
+// sampleDatabase holds the file that makeSampleDatabase has made, which takes a while.
+var sampleDatabase struct {
 	sync.Mutex
 	file []byte
 }
 
-// newTalks gives a database with long and short messages, in several sessions and
-// conversations, with tool calls, and what waits.
-func newTalks(t *testing.T) (path string) {
+// newSampleDatabase returns the path of a database with long and short messages in several sessions and
+// conversations, tool calls, waiting messages and due replies.
+func newSampleDatabase(t *testing.T) (path string) {
 	t.Helper()
-	talks.Lock()
-	defer talks.Unlock()
-	if talks.file == nil {
-		talks.file = contentOf(t, makeTalks(t))
+	sampleDatabase.Lock()
+	defer sampleDatabase.Unlock()
+	if sampleDatabase.file == nil {
+		sampleDatabase.file = contentOf(t, makeSampleDatabase(t))
 	}
 	path = filepath.Join(t.TempDir(), "conversations.db")
-	if err := os.WriteFile(path, talks.file, 0o600); err != nil {
+	if err := os.WriteFile(path, sampleDatabase.file, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func makeTalks(t *testing.T) (path string) {
+func makeSampleDatabase(t *testing.T) (path string) {
 	t.Helper()
 	path = newDatabase(t, 150, 150, 150)
 	s, err := conversation.Open(t.Context(), conversation.Config{Path: path})
@@ -147,15 +147,15 @@ func makeTalks(t *testing.T) (path string) {
 	}
 	defer s.Close()
 	for n := range 6 {
-		exchange(t, s, "cli:long", n+1, strings.Repeat(fmt.Sprintf("a long message, number %d. ", n), 1000))
+		addTurn(t, s, "cli:long", n+1, strings.Repeat(fmt.Sprintf("a long message, number %d. ", n), 1000))
 		call(t, s, "cli:tools", n+1)
 	}
-	exchange(t, s, "cli:s1", 1000, "before the conversation ends")
+	addTurn(t, s, "cli:s1", 1000, "before the conversation ends")
 	if _, err := s.Archive(t.Context(), "cli:s1", ""); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 100 {
-		exchange(t, s, "cli:s1", 1001+n, fmt.Sprintf("question %d of another conversation", n))
+		addTurn(t, s, "cli:s1", 1001+n, fmt.Sprintf("question %d of another conversation", n))
 	}
 	branch(t, s, "cli:s1")
 	if _, err := s.Accept(t.Context(), nil, conversation.Inbound{Key: "cli:s2", SourceID: "waits", Address: "x", Text: "I wait"}); err != nil {
@@ -167,8 +167,7 @@ func makeTalks(t *testing.T) (path string) {
 	return path
 }
 
-// branch stores an edit of the newest question of a session, and has the earlier version
-// shown again.
+// branch stores an edit of the newest question of a session, and chooses the earlier version again.
 func branch(t *testing.T, s *conversation.Store, key conversation.Key) {
 	t.Helper()
 	if _, err := s.Accept(t.Context(), nil, conversation.Inbound{Key: key, SourceID: "edit", Address: "x", Text: "edited"}); err != nil {
@@ -194,7 +193,7 @@ func branch(t *testing.T, s *conversation.Store, key conversation.Key) {
 	}
 }
 
-// call stores a question that is answered with the help of a tool.
+// call stores a question whose run calls a tool.
 func call(t *testing.T, s *conversation.Store, key conversation.Key, n int) {
 	t.Helper()
 	in := conversation.Inbound{Key: key, SourceID: fmt.Sprint("call", n), Address: "x", Text: fmt.Sprint("what time is it, ", n)}
@@ -222,11 +221,11 @@ func call(t *testing.T, s *conversation.Store, key conversation.Key, n int) {
 
 func TestVerifyFindsNothingInAWholeDatabase(t *testing.T) {
 	t.Parallel()
-	database := newTalks(t)
+	database := newSampleDatabase(t)
 	if texts, _ := mustVerify(t, database); len(texts) > 0 {
 		t.Errorf("found %q", texts)
 	}
-	writer := use(t, database, true)
+	writer := startDatabaseUser(t, database, true)
 	for range 5 {
 		writer.await(t, 10)
 		if texts, _ := mustVerify(t, database); len(texts) > 0 {
@@ -252,7 +251,7 @@ func TestVerifyFindsNothingInAWholeDatabase(t *testing.T) {
 
 func TestRepairOfAWholeDatabaseKeepsAllOfIt(t *testing.T) {
 	t.Parallel()
-	database := newTalks(t)
+	database := newSampleDatabase(t)
 	old := stored(t, database)
 	repaired, r := mustRepair(t, database)
 	if lost := compare(t, old, repaired); lost > 0 || len(r.Losses) > 0 {
@@ -272,7 +271,7 @@ func TestRepairOfAWholeDatabaseKeepsAllOfIt(t *testing.T) {
 	}
 }
 
-// dump is all of a table as text, but for what differs from copy to copy.
+// dump returns a table as text, without the values that differ between copies.
 func dump(t *testing.T, path, table string) string {
 	t.Helper()
 	db, err := openToRead(path)
@@ -295,11 +294,10 @@ func dump(t *testing.T, path, table string) string {
 	return strings.Join(rows, "\n")
 }
 
-// A damaged page of messages hits those that stand on it. They are named by
-// session, conversation and number, and all others are saved.
+// The messages on damaged pages are named by session, conversation and number, and all others are saved.
 func TestVerifyNamesWhatDamagedPagesHit(t *testing.T) {
 	t.Parallel()
-	database := newTalks(t)
+	database := newSampleDatabase(t)
 	old := stored(t, database)
 	damage(t, database, "messages", 3)
 	texts, lost := mustVerify(t, database)
@@ -342,11 +340,11 @@ func TestVerifyNamesWhatDamagedPagesHit(t *testing.T) {
 	}
 }
 
-// What stands below a damaged page is found all the same.
-func TestRepairSavesWhatAnInteriorPageLedTo(t *testing.T) {
+// Rows below a damaged interior page are saved.
+func TestRepairSavesRowsBelowADamagedInteriorPage(t *testing.T) {
 	t.Parallel()
 	for _, table := range []string{"messages", "inbox", "runs"} {
-		database := newTalks(t)
+		database := newSampleDatabase(t)
 		old := stored(t, database)
 		rows := number(t, database, `SELECT count(*) FROM `+table)
 		overwrite(t, database, number(t, database, `SELECT rootpage FROM sqlite_schema WHERE name = '`+table+`'`), 0xA5)
@@ -379,7 +377,7 @@ func overwrite(t *testing.T, path string, page int64, with byte) {
 func TestRepairWithoutTheFirstPage(t *testing.T) {
 	t.Parallel()
 	for _, with := range []byte{0, 0xA5} {
-		database := newTalks(t)
+		database := newSampleDatabase(t)
 		old := stored(t, database)
 		overwrite(t, database, 1, with)
 		if texts, _ := mustVerify(t, database); len(texts) == 0 || !strings.Contains(texts[0], "beginning of the file") {
@@ -392,11 +390,10 @@ func TestRepairWithoutTheFirstPage(t *testing.T) {
 	}
 }
 
-// A part of the list of tables is lost: their rows are known by what they look
-// like.
+// When a part of the list of tables is lost, rows are assigned to their tables by their columns.
 func TestRepairWithoutTheListOfTables(t *testing.T) {
 	t.Parallel()
-	database := newTalks(t)
+	database := newSampleDatabase(t)
 	old := stored(t, database)
 	file, err := os.Open(database)
 	if err != nil {
@@ -425,11 +422,11 @@ func TestRepairWithoutTheListOfTables(t *testing.T) {
 	}
 }
 
-// Keys of sessions and ids of conversations stand also in an index.
+// Keys of sessions and ids of conversations are also read from an index.
 func TestRepairNamesSessionsByTheirIndex(t *testing.T) {
 	t.Parallel()
 	for _, table := range []string{"sessions", "conversations"} {
-		database := newTalks(t)
+		database := newSampleDatabase(t)
 		old := stored(t, database)
 		overwrite(t, database, number(t, database, `SELECT rootpage FROM sqlite_schema WHERE name = '`+table+`'`), 0)
 		repaired, _ := mustRepair(t, database)
@@ -439,12 +436,12 @@ func TestRepairNamesSessionsByTheirIndex(t *testing.T) {
 		if was, is := number(t, repaired, `SELECT count(*) FROM conversations WHERE active = 1`), int64(5); was != is {
 			t.Errorf("%s: %d conversations are active, were %d", table, was, is)
 		}
-		talk(t, repaired)
+		answerInEverySession(t, repaired)
 	}
 }
 
-// talk goes on with every session of a database.
-func talk(t *testing.T, path string) {
+// answerInEverySession stores a question and its answer in every session of a database.
+func answerInEverySession(t *testing.T, path string) {
 	t.Helper()
 	s, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err != nil {
@@ -456,13 +453,13 @@ func talk(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	for _, session := range list {
-		if err := goOn(t.Context(), s, session.Key); err != nil {
+		if err := answerOnce(t.Context(), s, session.Key); err != nil {
 			t.Errorf("%s: %v", session.Key, err)
 		}
 	}
 }
 
-func goOn(ctx context.Context, s *conversation.Store, key conversation.Key) error {
+func answerOnce(ctx context.Context, s *conversation.Store, key conversation.Key) error {
 	if _, err := s.Accept(ctx, nil, conversation.Inbound{Key: key, SourceID: "on " + string(key), Address: "x", Text: "go on"}); err != nil {
 		return err
 	}
@@ -480,8 +477,8 @@ func goOn(ctx context.Context, s *conversation.Store, key conversation.Key) erro
 	return err
 }
 
-// Indexes and the search index say nothing that the tables do not.
-func TestVerifyTellsIndexesFromMessages(t *testing.T) {
+// Damage in an index, or in the search index, loses nothing, and verify says so.
+func TestVerifyDistinguishesIndexesFromMessages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it verifies many databases")
 	}
@@ -492,7 +489,7 @@ func TestVerifyTellsIndexesFromMessages(t *testing.T) {
 		"messages_fts_data":           "search index",
 		"messages_ranks_data":         "search index",
 	} {
-		database := newTalks(t)
+		database := newSampleDatabase(t)
 		old := stored(t, database)
 		damage(t, database, name, 1)
 		texts, lost := mustVerify(t, database)
@@ -515,23 +512,23 @@ func TestVerifyTellsIndexesFromMessages(t *testing.T) {
 	}
 }
 
-// What waits for an answer and is lost is told by session.
+// Waiting messages that are lost are named by session.
 func TestVerifyNamesLostWork(t *testing.T) {
 	t.Parallel()
-	database := newTalks(t)
+	database := newSampleDatabase(t)
 	leaves := dbdamage.Leaves(t, database, "inbox")
-	dbdamage.Destroy(t, database, leaves[len(leaves)-1]) // which has the newest
+	dbdamage.Destroy(t, database, leaves[len(leaves)-1]) // holds the newest messages
 	texts, _ := mustVerify(t, database)
 	if !slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(text, "cli:s2: 1 message that waits") }) {
 		t.Errorf("found %q", texts)
 	}
 }
 
-// Whatever is lost of the branches of a conversation, the talk is what it was, and goes on
-// behind its last message.
+// Whatever is lost of the branches of a conversation, the chosen branch stays, and continues after its last
+// message.
 func TestRepairKeepsTheChosenBranch(t *testing.T) {
 	t.Parallel()
-	const talk = `SELECT group_concat(seq) FROM (SELECT seq FROM messages WHERE state NOT IN ('replaced', 'undone') AND internal = 0 ORDER BY seq)`
+	const visible = `SELECT group_concat(seq) FROM (SELECT seq FROM messages WHERE state NOT IN ('replaced', 'undone') AND internal = 0 ORDER BY seq)`
 	for name, tt := range map[string]struct {
 		statement string
 		verified  string
@@ -563,7 +560,7 @@ func TestRepairKeepsTheChosenBranch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := firstColumn(t.Context(), db, talk)
+		got, err := firstColumn(t.Context(), db, visible)
 		db.Close()
 		if tip := number(t, repaired, `SELECT tip FROM conversations`); err != nil || got[0] != "1,2,3,4" || tip != 4 {
 			t.Errorf("%s: the talk is %v, its branch ends with %d, %v", name, got, tip, err)
@@ -571,8 +568,8 @@ func TestRepairKeepsTheChosenBranch(t *testing.T) {
 	}
 }
 
-// Rules that SQLite knows nothing of.
-func TestVerifyChecksWhatTablesMustAgreeIn(t *testing.T) {
+// Verify checks rules between tables that SQLite does not know.
+func TestVerifyFindsContradictionsBetweenTables(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it breaks every table in turn")
 	}
@@ -582,7 +579,7 @@ func TestVerifyChecksWhatTablesMustAgreeIn(t *testing.T) {
 	if _, err := s.Archive(t.Context(), "cli:s1", ""); err != nil {
 		t.Fatal(err)
 	}
-	exchange(t, s, "cli:s1", 50, "anew")
+	addTurn(t, s, "cli:s1", 50, "anew")
 	s.Close()
 	for name, tt := range map[string]struct{ statement, want string }{
 		"gap":             {`DELETE FROM messages WHERE seq = 7 AND conversation_id = 2`, "cli:s2, conversation"},
@@ -652,7 +649,7 @@ const fillTables = `
 	INSERT INTO journals SELECT max(id), session_id, 'cli', '', '[]', 0, 0 FROM inbox;
 	INSERT INTO journal_entries SELECT run_id, 1, '{}' FROM journals UNION ALL SELECT run_id, 2, '{}' FROM journals; `
 
-// Whichever table is hit, what the others hold is saved, and every session goes on.
+// Whichever table is damaged, the rows of all others are saved, and every session works.
 func TestRepairAfterDamageInAnyTable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it breaks every table in turn")
@@ -683,14 +680,14 @@ func TestRepairAfterDamageInAnyTable(t *testing.T) {
 			if texts, _ := mustVerify(t, repaired); len(texts) > 0 {
 				t.Errorf("after the repair: found %q", texts)
 			}
-			talk(t, repaired)
+			answerInEverySession(t, repaired)
 		})
 	}
 }
 
-// A result without its call, and a call without its result, would have every
-// request to a model's server refused.
-func TestRepairTakesHalvesOfToolCallsOutOfTheTalk(t *testing.T) {
+// After a repair, no conversation has a result without its call or a call without its result, which a
+// model's server would refuse.
+func TestRepairTakesIncompleteToolCallsOutOfTheConversation(t *testing.T) {
 	t.Parallel()
 	for seq, want := range map[int64]string{
 		2: "1 user, 4 assistant",         // the calls
@@ -713,7 +710,7 @@ func TestRepairTakesHalvesOfToolCallsOutOfTheTalk(t *testing.T) {
 		got, err := firstColumn(t.Context(), db, `SELECT group_concat(seq || ' ' || role, ', ' ORDER BY seq) FROM messages WHERE internal = 0`)
 		db.Close()
 		if err != nil || got[0] != want {
-			t.Errorf("without message %d, the talk is %v, want %q (%v)", seq, got, want, err)
+			t.Errorf("without message %d, the conversation is %v, want %q (%v)", seq, got, want, err)
 		}
 	}
 }
@@ -736,12 +733,12 @@ func TestRepairRefusesWhatIsNoDatabase(t *testing.T) {
 	}
 }
 
-// A log of another file is left out, and told.
+// The log of another file is left out, and reported.
 func TestRepairLeavesOutTheLogOfAnotherFile(t *testing.T) {
 	t.Parallel()
 	database := newDatabase(t, 5)
 	copied := mustBackup(t, newDatabase(t, 7))
-	writer := use(t, database, true)
+	writer := startDatabaseUser(t, database, true)
 	writer.await(t, 5)
 	var inUse *db.InUseError
 	if _, err := Repair(t.Context(), database, filepath.Join(t.TempDir(), "new.db"), RepairOptions{}); !errors.As(err, &inUse) {
@@ -758,11 +755,11 @@ func TestRepairLeavesOutTheLogOfAnotherFile(t *testing.T) {
 	}
 }
 
-// Whatever pages are overwritten: nothing panics, what is saved is as it was,
-// and the new database is whole.
+// Whatever pages are overwritten, nothing panics, saved rows are unchanged, and the new database has no
+// problems.
 func TestRepairAfterAnyDamage(t *testing.T) {
 	t.Parallel()
-	original := newTalks(t)
+	original := newSampleDatabase(t)
 	old := stored(t, original)
 	content := contentOf(t, original)
 	pages := len(content) / 4096
@@ -820,6 +817,6 @@ func TestRepairAfterAnyDamage(t *testing.T) {
 		if texts, _ := mustVerify(t, repaired); len(texts) > 0 {
 			t.Errorf("round %d, pages %v: the new file has problems: %q", round, hit, texts)
 		}
-		talk(t, repaired)
+		answerInEverySession(t, repaired)
 	}
 }

@@ -39,13 +39,12 @@ func mustRestore(t *testing.T, copied, database string) Restored {
 
 const messages = `SELECT count(*) FROM messages`
 
-// The log of a killed process stays with the file that it was written for, and
-// both can be restored again.
+// The log of a killed process is set aside with its database, and both can be restored.
 func TestRestoreSetsAsideWhatAKilledProcessLeft(t *testing.T) {
 	t.Parallel()
 	database := newDatabase(t, 5)
 	copied := mustBackup(t, database)
-	writer := use(t, database, true)
+	writer := startDatabaseUser(t, database, true)
 	writer.await(t, 10)
 	writer.kill()
 	stored := writer.stored.Load()
@@ -68,14 +67,14 @@ func TestRestoreSetsAsideWhatAKilledProcessLeft(t *testing.T) {
 	}
 }
 
-// open opens and closes a database, as a gateway does.
+// open opens and closes a database like a gateway.
 func open(t *testing.T, path string) {
 	t.Helper()
 	s, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
-	exchange(t, s, "cli:opened", 1, "hello")
+	addTurn(t, s, "cli:opened", 1, "hello")
 	if _, err := s.Delete(t.Context(), "cli:opened", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +114,7 @@ func TestRestoreRefusesWhileTheDatabaseIsOpen(t *testing.T) {
 			t.Errorf("the folder holds %v, before %v", after, before)
 		}
 	}
-	reader := use(t, database, false)
+	reader := startDatabaseUser(t, database, false)
 	expectInUse(reader.cmd.Process.Pid)
 	reader.stop()
 	mustRestore(t, copied, database)
@@ -176,7 +175,7 @@ func execute(t *testing.T, path, statements string) {
 	}
 }
 
-func TestRestoreLeavesAllAsItWasWhenItIsInterrupted(t *testing.T) {
+func TestInterruptedRestoreChangesNothing(t *testing.T) {
 	t.Parallel()
 	database := newDatabase(t, 5)
 	copied := mustBackup(t, database)
@@ -230,7 +229,7 @@ func TestOpenFinishesAnInterruptedRestore(t *testing.T) {
 				t.Errorf("the database holds %d messages, want %d", n, want)
 			}
 			if sqlitefile.Replacing(database) {
-				t.Error("something is still to be done")
+				t.Error("the restore is not finished")
 			}
 			if _, err := os.Stat(draftName(database)); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("a draft is left: %v", err)
@@ -239,8 +238,7 @@ func TestOpenFinishesAnInterruptedRestore(t *testing.T) {
 	}
 }
 
-// beginReplace leaves what a process does that dies when it has set the old
-// database aside.
+// beginReplace leaves the files of a process that died after it had set the old database aside.
 func beginReplace(t *testing.T, database, origin string) {
 	t.Helper()
 	record := `{"fresh":"` + filepath.Base(draftName(database)) + `","aside":"conversations.db.before-20260301-093000","origin":"` + origin + `"}`
@@ -256,7 +254,7 @@ func beginReplace(t *testing.T, database, origin string) {
 func TestRestoreReadsACopyWithItsLog(t *testing.T) {
 	t.Parallel()
 	source := newDatabase(t, 3)
-	writer := use(t, source, true)
+	writer := startDatabaseUser(t, source, true)
 	writer.await(t, 5)
 	writer.kill()
 	dir := t.TempDir()
@@ -290,8 +288,7 @@ func contentOf(t *testing.T, path string) []byte {
 	return content
 }
 
-// Who was signed in when a copy was made, and has signed out since, stays out
-// when the copy is put back.
+// A browser that has signed out since a copy was made stays signed out when the copy is restored.
 func TestRestoreSignsNobodyIn(t *testing.T) {
 	t.Parallel()
 	database := newDatabase(t, 1)

@@ -12,8 +12,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// A task system finds its sessions, and in them its agents' steps, by what it has
-// noted of them; nobody else's match by accident.
+// Programs find their sessions and messages by metadata, and no others.
 func TestSessionsAndMessagesAreFilteredByMetadata(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

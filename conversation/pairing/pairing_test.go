@@ -16,7 +16,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// openAt opens the pairings of a store whose time is what the clock points to.
+// openAt opens the pairings of a store whose time is read from clock.
 func openAt(t *testing.T, clock *time.Time) *Pairings {
 	t.Helper()
 	return New(storetest.New(t, conversation.Config{Now: func() time.Time { return *clock }}))
@@ -47,7 +47,7 @@ func wantPaired(t *testing.T, s *Pairings, channel, user string, want bool) {
 	}
 }
 
-// listed is who List shows, such as "telegram:42 asks".
+// listed returns the people of List, such as "telegram:42 asks".
 func listed(t *testing.T, s *Pairings) string {
 	t.Helper()
 	list, err := s.List(t.Context())
@@ -68,7 +68,7 @@ func listed(t *testing.T, s *Pairings) string {
 	return strings.Join(lines, ", ")
 }
 
-func TestACodeLetsOnePersonIn(t *testing.T) {
+func TestCodeAdmitsOnePerson(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.New(t))
 	p, fresh := mustAsk(t, s, "telegram", "42")
@@ -82,14 +82,14 @@ func TestACodeLetsOnePersonIn(t *testing.T) {
 	wantPaired(t, s, "telegram", "42", true)
 	wantPaired(t, s, "telegram", "43", false)
 	if _, err := s.Approve(t.Context(), p.Code); !errors.Is(err, ErrNotFound) {
-		t.Fatalf("the code is good for a second time: %v", err)
+		t.Fatalf("the code is valid a second time: %v", err)
 	}
 	if again, fresh := mustAsk(t, s, "telegram", "42"); fresh || again.ApprovedAt.IsZero() {
-		t.Fatalf("who is in was given a new code: %+v", again)
+		t.Fatalf("a person with access got a new code: %+v", again)
 	}
 }
 
-func TestOneCodeIsKeptWhileItIsGood(t *testing.T) {
+func TestCodeIsKeptUntilItExpires(t *testing.T) {
 	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)
 	s := openAt(t, &clock)
@@ -114,7 +114,7 @@ func TestOneCodeIsKeptWhileItIsGood(t *testing.T) {
 	wantPaired(t, s, "telegram", "42", true)
 }
 
-// Beyond the limit the oldest code makes room, and never one that was approved.
+// Beyond the limit, the oldest open code is dropped, and never an approved one.
 func TestOpenCodesAreLimited(t *testing.T) {
 	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)
@@ -135,7 +135,7 @@ func TestOpenCodesAreLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, fresh := mustAsk(t, s, "telegram", "0"); fresh {
-		t.Fatal("a code within the limit is void")
+		t.Fatal("a code within the limit is not valid any more")
 	}
 	late, _ := mustAsk(t, s, "telegram", "late")
 	if _, err := s.Approve(t.Context(), oldest.Code); !errors.Is(err, ErrNotFound) {
@@ -178,7 +178,7 @@ func TestCodesMayBeTypedLoosely(t *testing.T) {
 	}
 }
 
-func TestRevokingClosesTheDoor(t *testing.T) {
+func TestRevokedPersonNeedsAnotherCode(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.New(t))
 	p, _ := mustAsk(t, s, "telegram", "42")
@@ -207,8 +207,8 @@ func TestRevokingClosesTheDoor(t *testing.T) {
 	}
 }
 
-// The same number may be one person here and another there.
-func TestChannelsDoNotShareTheirPeople(t *testing.T) {
+// The same id may belong to different people on two channels.
+func TestPairingHoldsForOneChannel(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.New(t))
 	here, _ := mustAsk(t, s, "telegram", "42")
@@ -222,7 +222,7 @@ func TestChannelsDoNotShareTheirPeople(t *testing.T) {
 	wantPaired(t, s, "discord", "42", true)
 }
 
-// The operator's command is another process than the daemon.
+// An approval by the operator's command holds in the gateway, which is another process.
 func TestAnApprovalCountsInEveryProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -249,7 +249,7 @@ func TestExpiredCodesAreDeletedWithTheirStrangers(t *testing.T) {
 	}
 }
 
-func TestPairingsAreOfOneBot(t *testing.T) {
+func TestPairingHoldsForOneBot(t *testing.T) {
 	t.Parallel()
 	botA, botB := conversation.Account{Channel: "telegram", ID: "7000001"}, conversation.Account{Channel: "telegram", ID: "7000002"}
 	s := New(storetest.New(t))

@@ -15,7 +15,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// A group that became a supergroup, and back in the days when it was one.
+// The keys of a group and of the supergroup that it became.
 const (
 	oldGroup = conversation.Key("telegram:chat:-5")
 	newGroup = conversation.Key("telegram:chat:-1005")
@@ -51,7 +51,7 @@ func storeTurn(t testing.TB, s *conversation.Store, key conversation.Key, id int
 	storetest.Commit(t, s, storetest.Answered(key, storetest.Begin(t, s, key, 1000), "re "+text))
 }
 
-// seenBy is what a session's next run sees: its history, and what waits.
+// seenBy returns what a session's next run sees: its history and waiting messages.
 func seenBy(t testing.TB, s *conversation.Store, key conversation.Key) string {
 	t.Helper()
 	turn, err := s.Peek(t.Context(), key, 1000)
@@ -92,14 +92,14 @@ func TestMovePlaceKeepsTheSession(t *testing.T) {
 		t.Errorf("moved for a second time: %+v", moved)
 	}
 	if got := seenBy(t, s, oldGroup); !strings.Contains(got, "sent before the move from telegram:chat:-5 to telegram:chat:-1005") {
-		t.Errorf("what came late keeps its address: %s", got)
+		t.Errorf("a late message keeps its old address: %s", got)
 	}
 	if got := seenBy(t, s, newGroup); got != "" {
 		t.Errorf("the place has a session of its own: %s", got)
 	}
 }
 
-// A run that is under way knows nothing of the move.
+// A run that began before the move is committed in the session, and its reply goes to the new place.
 func TestMovePlaceDuringARun(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -113,7 +113,7 @@ func TestMovePlaceDuringARun(t *testing.T) {
 	}
 }
 
-func TestMovePlaceReaddressesWhatIsOnItsWay(t *testing.T) {
+func TestMovePlaceReaddressesWaitingMessagesAndReplies(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	due := func(id int) conversation.Delivery {
@@ -149,9 +149,8 @@ func TestMovePlaceReaddressesWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// The place may have said something before anybody told of the move, and have
-// been answered.
-func TestAdoptPlaceBringsWhatCameBeforeTheMoveWasKnown(t *testing.T) {
+// Messages from the new place may have been answered before the move was reported.
+func TestAdoptPlaceTakesConversationsFromBeforeTheMoveWasKnown(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storeTurn(t, s, oldGroup, 1, "our plan")
@@ -189,7 +188,7 @@ func TestAdoptPlaceBringsWhatCameBeforeTheMoveWasKnown(t *testing.T) {
 	}
 }
 
-func TestAdoptPlaceGoesOnWithTheOnlyConversation(t *testing.T) {
+func TestAdoptPlaceContinuesTheOnlyConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storeTurn(t, s, newGroup, 1, "we moved")
@@ -201,8 +200,8 @@ func TestAdoptPlaceGoesOnWithTheOnlyConversation(t *testing.T) {
 	}
 }
 
-// A run of the place's own session that another process has under way ends where
-// its conversation is by then.
+// A run of the place's own session, which another process works, is committed where its conversation is by
+// then.
 func TestAdoptPlaceDuringARunElsewhere(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -238,7 +237,7 @@ func TestAdoptPlaceLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-func TestPlacesMoveOnAndOn(t *testing.T) {
+func TestPlacesMoveRepeatedly(t *testing.T) {
 	t.Parallel()
 	const newest = conversation.Key("telegram:chat:-1006")
 	for name, moves := range map[string][][2]conversation.Key{
@@ -273,7 +272,7 @@ func TestPlacesMoveOnAndOn(t *testing.T) {
 	}
 }
 
-// What programs append to the place belongs to the session too.
+// Messages that programs append to the new place are stored in the session.
 func TestAppendFollowsAMovedPlace(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

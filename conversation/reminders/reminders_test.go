@@ -24,14 +24,14 @@ func newStore(t *testing.T) (*conversation.Store, *storetest.Clock) {
 	return storetest.New(t, conversation.Config{Now: clock.Now}), clock
 }
 
-// ask is the message by which Ada asks for a reminder.
+// ask returns the message in which Ada asks for a reminder.
 func ask() conversation.Inbound {
 	in := storetest.Ask(home, 1, "remind me")
 	in.Sender = conversation.Sender{ID: "42", Name: "Ada"}
 	return in
 }
 
-// add adds a reminder that is due an hour after start, and then by a rule.
+// add adds a reminder that is due an hour after start, and then repeated by a rule.
 func add(t *testing.T, r *reminders.Reminders, call, text, rule string) reminders.Reminder {
 	t.Helper()
 	when := schedule.Schedule{Start: start.Add(time.Hour), Rule: rule}
@@ -113,7 +113,7 @@ func TestMissedTimesAreOneMessage(t *testing.T) {
 	}
 }
 
-// A reminder that is deleted at the moment at which it is due comes before that or not at all.
+// A reminder that is deleted when it is due is not sent any more.
 func TestDeletedReminderDoesNotCome(t *testing.T) {
 	t.Parallel()
 	s, clock := newStore(t)
@@ -132,8 +132,7 @@ func TestDeletedReminderDoesNotCome(t *testing.T) {
 	}
 }
 
-// What somebody wanted to be reminded of is deleted with the session, and stays when one of
-// its conversations is deleted.
+// Reminders are deleted with their session, but not with one of its conversations.
 func TestRemindersAreDeletedWithTheirSession(t *testing.T) {
 	t.Parallel()
 	s, _ := newStore(t)
@@ -168,7 +167,7 @@ func TestRepeatedCallSetsOneReminder(t *testing.T) {
 	}
 }
 
-func TestSessionHasRoomForSoManyReminders(t *testing.T) {
+func TestRemindersOfASessionAreLimited(t *testing.T) {
 	t.Parallel()
 	s, _ := newStore(t)
 	r := reminders.New(s)
@@ -196,7 +195,7 @@ func TestRemindersOfOtherProcessesWait(t *testing.T) {
 	}
 }
 
-func TestRemindersAndZonesOutlastARestart(t *testing.T) {
+func TestRemindersAndTimeZonesSurviveARestart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "conversations.db")
 	zone, err := schedule.Zone("Europe/Berlin")
@@ -230,8 +229,8 @@ func TestRemindersAndZonesOutlastARestart(t *testing.T) {
 	}
 }
 
-// A person with several accounts has one time zone: the one that was named last, from whichever
-// account. People whose accounts are not linked keep theirs apart.
+// Linked accounts of a person have one time zone, the one that was set last. Accounts that are not linked
+// have separate ones.
 func TestLinkedAccountsShareATimeZone(t *testing.T) {
 	t.Parallel()
 	now := start

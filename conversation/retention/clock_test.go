@@ -20,56 +20,56 @@ const (
 	lookGap = 20 * time.Minute // between the looks of a gateway
 )
 
-// machine is a computer whose clock can be set, and the gateways that run on it.
-type machine struct {
+// fakeMachine is a computer with a clock that tests set, and the gateways that run on it.
+type fakeMachine struct {
 	t    testing.TB
 	path string
-	wall time.Time     // what its clock says
-	up   time.Duration // how long the process that was started last has run
-	true time.Time     // what the time is
+	wall time.Time     // the time by its clock
+	up   time.Duration // run time of the newest process
+	true time.Time     // the true time
 	gap  time.Duration // between the looks of its gateway
 	s    store
 }
 
-func newMachine(t testing.TB) *machine {
+func newMachine(t testing.TB) *fakeMachine {
 	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	m := &machine{t: t, path: filepath.Join(t.TempDir(), "clock.db"), wall: start, true: start, gap: lookGap}
+	m := &fakeMachine{t: t, path: filepath.Join(t.TempDir(), "clock.db"), wall: start, true: start, gap: lookGap}
 	m.s = m.open()
 	return m
 }
 
 // open starts a process.
-func (m *machine) open() store {
+func (m *fakeMachine) open() store {
 	m.t.Helper()
 	began := m.up
 	s := storetest.Open(m.t, m.path, conversation.Config{Now: func() time.Time { return m.wall }})
 	return store{s, New(s, WithUptime(func() time.Duration { return m.up - began }))}
 }
 
-// off ends the gateway, and starts it again after some time.
-func (m *machine) off(d time.Duration) {
+// off ends the gateway, and starts it again after d.
+func (m *fakeMachine) off(d time.Duration) {
 	m.t.Helper()
 	if err := m.s.Close(); err != nil {
 		m.t.Fatal(err)
 	}
 	m.wall, m.true = m.wall.Add(d), m.true.Add(d)
 	m.s = m.open()
-	m.look()
+	m.passOfTime()
 }
 
-// set changes the clock, while no time passes.
-func (m *machine) set(d time.Duration) { m.wall = m.wall.Add(d) }
+// set changes the clock by d, while no time passes.
+func (m *fakeMachine) set(d time.Duration) { m.wall = m.wall.Add(d) }
 
 // run lets the gateway run.
-func (m *machine) run(d time.Duration) {
+func (m *fakeMachine) run(d time.Duration) {
 	m.t.Helper()
 	for step := min(d, m.gap); d > 0; step = min(d, m.gap) {
 		m.wall, m.true, m.up, d = m.wall.Add(step), m.true.Add(step), m.up+step, d-step
-		m.look()
+		m.passOfTime()
 	}
 }
 
-func (m *machine) look() Clock {
+func (m *fakeMachine) passOfTime() Clock {
 	m.t.Helper()
 	c, err := m.s.LookAtClock(m.t.Context())
 	if err != nil {
@@ -78,8 +78,8 @@ func (m *machine) look() Clock {
 	return c
 }
 
-// talk has a conversation that is archived at once.
-func (m *machine) talk(key conversation.Key, id int) {
+// talk stores a conversation that is archived at once.
+func (m *fakeMachine) talk(key conversation.Key, id int) {
 	m.t.Helper()
 	in := storetest.Say(key, id, "hello")
 	in.At = m.true // as the platform knows it
@@ -93,8 +93,8 @@ func (m *machine) talk(key conversation.Key, id int) {
 	}
 }
 
-// clean deletes what is older than 30 days, and returns how many conversations went.
-func (m *machine) clean() int64 {
+// clean deletes conversations that are older than 30 days, and returns their number.
+func (m *fakeMachine) clean() int64 {
 	m.t.Helper()
 	cleaned, err := m.s.Clean(m.t.Context(), Rules{Retention: month}, func(Outdated) {})
 	if err != nil {
@@ -119,7 +119,7 @@ func TestRetentionIsHeldBackAfterTheClockJumped(t *testing.T) {
 	}
 	m.set(-year) // the operator has noticed
 	m.run(lookGap)
-	if n, c := m.clean(), m.look(); n != 0 || c.Held() != 0 {
+	if n, c := m.clean(), m.passOfTime(); n != 0 || c.Held() != 0 {
 		t.Fatalf("%d conversations are deleted; %s held back", n, c.Held())
 	}
 	m.gap = 6 * time.Hour
@@ -129,7 +129,7 @@ func TestRetentionIsHeldBackAfterTheClockJumped(t *testing.T) {
 	}
 }
 
-// What is kept for a week or a day does not go either.
+// A clock jump deletes no settled messages, codes and uploads either.
 func TestClockJumpDeletesNothingElse(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -163,7 +163,7 @@ func TestClockJumpDeletesNothingElse(t *testing.T) {
 	}
 }
 
-// A process that starts with a wrong clock can't see a jump.
+// A process that starts with a wrong clock sees no jump, and deletes nothing early either.
 func TestRetentionIsHeldBackAfterAStartWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -179,8 +179,8 @@ func TestRetentionIsHeldBackAfterAStartWithAWrongClock(t *testing.T) {
 	}
 }
 
-// A machine that was switched off for a year looks the same as a wrong clock. It
-// deletes as well, a day later, also when it runs for a few hours a day.
+// A machine that was off for a year looks like one with a wrong clock. It catches up after a day, also if it
+// runs only for a few hours a day.
 func TestRetentionCatchesUpAfterTheGatewayWasOff(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -195,7 +195,7 @@ func TestRetentionCatchesUpAfterTheGatewayWasOff(t *testing.T) {
 	if n := m.clean(); n != 1 {
 		t.Errorf("%d conversations are deleted after a day, want 1", n)
 	}
-	if c := m.look(); c.Held() != 0 {
+	if c := m.passOfTime(); c.Held() != 0 {
 		t.Errorf("%s are held back", c.Held())
 	}
 }
@@ -216,13 +216,13 @@ func TestRetentionGoesOnWhereTheGatewayRunsForHoursADay(t *testing.T) {
 		m.off(16 * time.Hour)
 	}
 	if n := m.clean(); n != 1 {
-		t.Errorf("%d conversations are deleted after 34 days, %s held back", n, m.look().Held())
+		t.Errorf("%d conversations are deleted after 34 days, %s held back", n, m.passOfTime().Held())
 	}
 }
 
-// A board without a battery begins in 1970, and is told the time later. What was
-// said meanwhile is not old.
-func TestAConversationOfATimeWithAClockBehindIsNotOld(t *testing.T) {
+// A computer without a battery starts in 1970, and gets the time later. Conversations from before that do
+// not count as old.
+func TestConversationFromBeforeTheClockWasSetIsNotOld(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.run(time.Hour)
@@ -236,7 +236,7 @@ func TestAConversationOfATimeWithAClockBehindIsNotOld(t *testing.T) {
 	}
 	m.set(behind)
 	m.run(2 * clockHold)
-	if n, c := m.clean(), m.look(); n != 0 || c.Held() != 0 {
+	if n, c := m.clean(), m.passOfTime(); n != 0 || c.Held() != 0 {
 		t.Fatalf("%d conversations are deleted; %s held back", n, c.Held())
 	}
 	m.gap = 6 * time.Hour
@@ -246,8 +246,8 @@ func TestAConversationOfATimeWithAClockBehindIsNotOld(t *testing.T) {
 	}
 }
 
-// A database of an earlier version has no clock, but it has records.
-func TestADatabaseWithoutAClockGoesByItsNewestRecord(t *testing.T) {
+// A database of an earlier version has no stored clock, but rows with times.
+func TestDatabaseWithoutAClockTrustsItsNewestRow(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.talk(chat, 1)
@@ -276,7 +276,7 @@ func TestADatabaseWithoutAClockGoesByItsNewestRecord(t *testing.T) {
 	}
 }
 
-func TestOfTwoProcessesOneCountsTheTime(t *testing.T) {
+func TestOneOfTwoProcessesCountsTheTime(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.talk(chat, 1)
@@ -300,7 +300,7 @@ func TestOfTwoProcessesOneCountsTheTime(t *testing.T) {
 	m.s.Close()
 	m.s = other // goes on when the one that counted has ended
 	m.run(10 * time.Hour)
-	if c := m.look(); c.Held() != 0 {
+	if c := m.passOfTime(); c.Held() != 0 {
 		t.Errorf("%s held back", c.Held())
 	}
 	var ran int64
@@ -312,7 +312,7 @@ func TestOfTwoProcessesOneCountsTheTime(t *testing.T) {
 	}
 }
 
-// The operator knows better.
+// The operator can tell the gateway to trust a clock that was held back.
 func TestATrustedClockCountsAtOnce(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -324,7 +324,7 @@ func TestATrustedClockCountsAtOnce(t *testing.T) {
 	if err != nil || would.Conversations != 1 {
 		t.Errorf("would delete %+v, %v", would, err)
 	}
-	if c := m.look(); c.Held() != year {
+	if c := m.passOfTime(); c.Held() != year {
 		t.Errorf("after a dry run %s are held back", c.Held())
 	}
 	process := m.open() // gateway cleanup beside the gateway
@@ -333,13 +333,13 @@ func TestATrustedClockCountsAtOnce(t *testing.T) {
 	}
 	m.run(lookGap)
 	m.run(lookGap)
-	if c := m.look(); c.Held() != 0 {
+	if c := m.passOfTime(); c.Held() != 0 {
 		t.Errorf("the gateway still holds %s back", c.Held())
 	}
 }
 
-// A jump is told to the log by whoever looks.
-func TestALookTellsByHowMuchTheClockJumped(t *testing.T) {
+// Each update of the clock returns how far it has jumped, for the log.
+func TestClockReportsHowFarItJumped(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.run(time.Hour)
@@ -347,22 +347,21 @@ func TestALookTellsByHowMuchTheClockJumped(t *testing.T) {
 		m.set(jump)
 		m.up += time.Minute
 		m.wall = m.wall.Add(time.Minute)
-		if c := m.look(); c.Jumped != jump {
-			t.Errorf("a jump of %s is told as %s", jump, c.Jumped)
+		if c := m.passOfTime(); c.Jumped != jump {
+			t.Errorf("a jump of %s is reported as %s", jump, c.Jumped)
 		}
 	}
 }
 
-// Whatever is done to a clock and its gateway, the database never takes for the
-// present what is still to come, as long as the clock is right again within the
-// time that the operator has; and it catches up with a clock that is right.
+// Whatever happens to clock and gateway, the trusted time is never ahead of the true time, if a wrong clock
+// is corrected within the time that the operator has. It catches up with a right clock.
 func TestTrustedTimeIsNeverAheadOfTheTime(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		random := rand.New(rand.NewPCG(seed, 9))
 		m := newMachine(t)
 		m.gap = time.Hour
-		m.look()
+		m.passOfTime()
 		ahead := time.Duration(0) // how long it has run with a clock ahead
 		for range 40 {
 			right := m.wall.Sub(m.true)
@@ -384,13 +383,13 @@ func TestTrustedTimeIsNeverAheadOfTheTime(t *testing.T) {
 					ahead = 0
 				}
 			}
-			if c := m.look(); c.Trusted.After(m.true) || c.Trusted.After(m.wall) {
+			if c := m.passOfTime(); c.Trusted.After(m.true) || c.Trusted.After(m.wall) {
 				t.Fatalf("seed %d: at %s, by a clock that says %s, the database believes %s", seed, m.true, m.wall, c.Trusted)
 			}
 		}
 		m.set(m.true.Sub(m.wall))
 		m.run(clockHold + 2*time.Hour)
-		if c := m.look(); c.Held() != 0 {
+		if c := m.passOfTime(); c.Held() != 0 {
 			t.Fatalf("seed %d: a right clock is held back by %s", seed, c.Held())
 		}
 		m.s.Close()

@@ -28,7 +28,7 @@ func mustOpen(t testing.TB, config ...conversation.Config) store {
 	return store{s, New(s)}
 }
 
-// mustOpenAged opens a store whose time is that of the clock.
+// mustOpenAged opens a store with a clock that the test sets.
 func mustOpenAged(t testing.TB) (store, *storetest.Clock) {
 	t.Helper()
 	s, clock := storetest.NewAged(t)
@@ -40,8 +40,8 @@ func count(t testing.TB, s store, query string) int64 {
 	return storetest.Count(t, s.Store, `SELECT count(*) FROM `+query)
 }
 
-// step does one step of the chores. It says how many rows, by a query that counts
-// them, that has deleted, and whether nothing is left to do.
+// step does one step of the chores. It returns how many of the rows that a query counts this deleted, and
+// whether nothing is left to do.
 func step(t testing.TB, s store, query string) (gone int64, done bool) {
 	t.Helper()
 	err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {

@@ -39,9 +39,8 @@ func sendAll(t testing.TB, s store, key conversation.Key) {
 	}
 }
 
-// A platform that delivers a message of yesterday once more must not get a
-// second answer to it.
-func TestARedeliveredMessageIsKnownForAsLongAsItMayCome(t *testing.T) {
+// A message that the platform delivers again days later is not answered again.
+func TestRedeliveredMessageIsRecognizedForAWeek(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		redelivery, age time.Duration
@@ -66,7 +65,7 @@ func TestARedeliveredMessageIsKnownForAsLongAsItMayCome(t *testing.T) {
 	}
 }
 
-// A message or a reply is never deleted because it had to wait for long.
+// Waiting messages and due replies are never deleted, however long they wait.
 func TestWaitingMessagesAndDueRepliesAreNeverDeleted(t *testing.T) {
 	t.Parallel()
 	s, clock := mustOpenAged(t)
@@ -95,8 +94,7 @@ func TestWaitingMessagesAndDueRepliesAreNeverDeleted(t *testing.T) {
 	}
 }
 
-// Runs are known by the id of their first message, and replies by theirs: none
-// may come twice, also when everything is done and old.
+// Ids of messages, runs and replies are not used again, also when all rows with them were deleted.
 func TestIDsAreNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	s, clock := mustOpenAged(t)
@@ -152,11 +150,11 @@ func TestWithdrawnMessagesAndFailedRepliesAreDeleted(t *testing.T) {
 		t.Errorf("%+v, want %+v", cleaned, want)
 	}
 	if in, err := pairing.New(s.Store).Has(t.Context(), conversation.Account{Channel: "telegram"}, "let in"); !in || err != nil {
-		t.Errorf("who was let in is put out: %v", err)
+		t.Errorf("an admitted person has lost access: %v", err)
 	}
 }
 
-// aged has conversations of which some are over for longer than a year.
+// aged returns a store in which some conversations ended more than a year ago.
 func aged(t testing.TB) (store, *storetest.Clock) {
 	t.Helper()
 	s, clock := mustOpenAged(t)
@@ -171,9 +169,8 @@ func aged(t testing.TB) (store, *storetest.Clock) {
 	return s, clock
 }
 
-// An operator who has promised to keep nothing for longer than a year can keep
-// the promise, and nothing younger goes.
-func TestRetentionDeletesWhatIsOverForLongEnough(t *testing.T) {
+// Retention deletes everything that ended more than a year ago, and nothing younger.
+func TestRetentionDeletesConversationsThatAreOldEnough(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		rules Rules
@@ -218,7 +215,7 @@ func TestRetentionDeletesWhatIsOverForLongEnough(t *testing.T) {
 
 // A version of an edited message that is not shown is deleted with its
 // conversation, and a session whose conversations are all deleted leaves the lists.
-func TestRetentionDeletesWhatIsSetAside(t *testing.T) {
+func TestRetentionDeletesVersionsThatAreNotShown(t *testing.T) {
 	t.Parallel()
 	s, clock := mustOpenAged(t)
 	storetest.TurnNow(t, s.Store, clock, chat, 1, "first")
@@ -243,7 +240,7 @@ func TestRetentionDeletesWhatIsSetAside(t *testing.T) {
 	}
 }
 
-// Whoever looks first, and whatever dry run is made, changes nothing.
+// A dry run changes nothing.
 func TestADryRunDeletesNothing(t *testing.T) {
 	t.Parallel()
 	s, _ := aged(t)
@@ -262,7 +259,7 @@ func TestADryRunDeletesNothing(t *testing.T) {
 	}
 }
 
-// A conversation that is resumed after it was found and before its deletion stays.
+// A conversation that is resumed between the search for old ones and the deletion is kept.
 func TestResumedConversationIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	s, _ := aged(t)
@@ -283,8 +280,7 @@ func TestResumedConversationIsNotDeleted(t *testing.T) {
 	}
 }
 
-// fillDone adds rows that are done since the beginning of time, and
-// conversations that were archived then, with two messages each.
+// fillDone adds settled rows, and archived conversations with two messages each, from 1970.
 func fillDone(t testing.TB, s store, rows, conversations int) {
 	t.Helper()
 	const upTo = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) `
@@ -355,7 +351,7 @@ func TestADeletionOfTenThousandConversationsDoesNotHoldUpAMessage(t *testing.T) 
 	}
 }
 
-// However many rows are done, no step changes more than a few hundred.
+// However many rows can be deleted, a step deletes no more than a few hundred.
 func TestManyRowsArePrunedInSmallSteps(t *testing.T) {
 	t.Parallel()
 	const rows = 20_000
@@ -388,9 +384,9 @@ func TestManyRowsArePrunedInSmallSteps(t *testing.T) {
 	}
 }
 
-// The hourly look at a busy week's rows costs as much as at an hour's: it ends
-// where they are young.
-func TestYoungRowsAreNotWalkedThrough(t *testing.T) {
+// The hourly search for old rows ends at the first young one, so that its cost does not grow with a week's
+// rows.
+func TestPruningStopsAtTheFirstYoungRow(t *testing.T) {
 	t.Parallel()
 	s, clock := mustOpenAged(t)
 	for i := range 3 * pruneBatch {
@@ -406,11 +402,11 @@ func TestYoungRowsAreNotWalkedThrough(t *testing.T) {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	if !found.ends() {
-		t.Error("the walk goes on through rows that are too young")
+		t.Error("the search reads on through rows that are too young")
 	}
 }
 
-// BenchmarkPrune is the longest that a message waits for a cleanup: one step.
+// BenchmarkPrune measures one step of a cleanup, the longest time that a message waits for it.
 func BenchmarkPrune(b *testing.B) {
 	s := mustOpen(b)
 	storetest.Turn(b, s.Store, chat, 1)

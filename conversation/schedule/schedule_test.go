@@ -15,8 +15,8 @@ func berlin(t *testing.T) *time.Location {
 	return zone
 }
 
-// A reminder keeps its hour of the clock when the clocks change. In the night without that
-// hour it comes an hour later, in the night with two of them once.
+// A reminder keeps its local time when daylight saving time changes. In the night that skips its hour it
+// comes an hour later; in the night that repeats its hour it comes once.
 func TestDaylightSaving(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -59,7 +59,7 @@ func TestDaylightSaving(t *testing.T) {
 	}
 }
 
-func TestOnceInTheHourThatIsLeftOut(t *testing.T) {
+func TestOnceInTheSkippedHour(t *testing.T) {
 	t.Parallel()
 	s, err := Once("2026-03-29T02:30", berlin(t), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
 	if got := s.Start.Format(time.RFC3339); err != nil || got != "2026-03-29T03:30:00+02:00" {
@@ -67,7 +67,7 @@ func TestOnceInTheHourThatIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestWhatCanNotBeScheduledIsRefusedInWords(t *testing.T) {
+func TestImpossibleSchedulesAreExplained(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct{ at, rule, want string }{

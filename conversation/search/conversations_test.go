@@ -22,8 +22,8 @@ func mustFindConversations(t *testing.T, s *conversation.Store, query Conversati
 	return keys, more
 }
 
-// tellTitled says something in a conversation with a title.
-func tellTitled(t *testing.T, s *conversation.Store, key conversation.Key, title string, texts ...string) {
+// addTitled stores messages in a conversation with a title.
+func addTitled(t *testing.T, s *conversation.Store, key conversation.Key, title string, texts ...string) {
 	t.Helper()
 	for i, text := range texts {
 		m := storetest.User(text)
@@ -35,8 +35,8 @@ func tellTitled(t *testing.T, s *conversation.Store, key conversation.Key, title
 	storetest.Exec(t, s, `UPDATE conversations SET title = ? WHERE session_id = (SELECT id FROM sessions WHERE key = ?)`, title, string(key))
 }
 
-// Among very many chats of similar names, the one that somebody means is found first, also while its name is typed.
-// Every one can be reached by paging.
+// Among very many chats with similar names, the one whose name is typed is found first. Every chat can be reached by
+// paging.
 func TestOneOfManyConversationsIsFound(t *testing.T) {
 	t.Parallel()
 	const chats = 500
@@ -49,7 +49,7 @@ func TestOneOfManyConversationsIsFound(t *testing.T) {
 		storetest.Exec(t, s, count+`messages (conversation_id, seq, run_id, role, content, tokens, created_at)
 			SELECT i + 1000, 1, 0, 'user', 'which feta after ' || CAST(i + 1 AS TEXT) || '?', 9, 0 FROM n`, n)
 	}
-	tellTitled(t, s, "telegram:chat:342", "feta 342", "feta 342")
+	addTitled(t, s, "telegram:chat:342", "feta 342", "feta 342")
 	storetest.Chores(t, s)
 	web := Scope{Channel: "web"}
 	for words, want := range map[string][]string{
@@ -93,16 +93,16 @@ func TestOneOfManyConversationsIsFound(t *testing.T) {
 	}
 }
 
-// What is not part of the talk is not found, nor what is said elsewhere.
-func TestConversationsAreFoundByTheirTalk(t *testing.T) {
+// Conversations are not found by internal or replaced messages, nor by those of other sessions.
+func TestConversationsAreFoundByTheirMessages(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	tellTitled(t, s, "web:a", "Holidays", "a tent for the mountains", "take a stove")
-	tellTitled(t, s, "web:b", "Mountains", "how high is the Säntis?")
-	tellTitled(t, s, "api:team/one", "", "mountains of data")
+	addTitled(t, s, "web:a", "Holidays", "a tent for the mountains", "take a stove")
+	addTitled(t, s, "web:b", "Mountains", "how high is the Säntis?")
+	addTitled(t, s, "api:team/one", "", "mountains of data")
 	storetest.Tell(t, s, "web:c", storetest.User("hello"), conversation.Message{Role: conversation.RoleSystem, Content: "mountains", Internal: true},
 		conversation.Message{Role: conversation.RoleTool, ToolName: "look", Content: "mountains"})
-	tellTitled(t, s, "web:d", "Deleted mountains", "mountains")
+	addTitled(t, s, "web:d", "Deleted mountains", "mountains")
 	if _, err := s.Delete(t.Context(), "web:d", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -131,11 +131,11 @@ func TestConversationsAreFoundByTheirTalk(t *testing.T) {
 	}
 }
 
-// A search over some sessions is not crowded out by what others say, however much that is.
-func TestScopeIsSearchedAsIfItWereAlone(t *testing.T) {
+// However many messages other sessions have, they take no place among the hits of a scoped search.
+func TestScopedSearchIsNotAffectedByOtherSessions(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	tellTitled(t, s, "web:quiet", "", "feta with olives")
+	addTitled(t, s, "web:quiet", "", "feta with olives")
 	var loud []conversation.Message
 	for range maxPostings + 10 {
 		loud = append(loud, storetest.User("feta feta feta"))

@@ -14,7 +14,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// sendFile has a person send a text file, of which the message holds so many bytes.
+// sendFile stores a message with a text file, of which the message contains the first held bytes.
 func sendFile(t testing.TB, s *conversation.Store, key conversation.Key, id int, name, text string, held int) files.File {
 	t.Helper()
 	in := storetest.Say(key, id, "look at "+name)
@@ -35,7 +35,7 @@ func sendFile(t testing.TB, s *conversation.Store, key conversation.Key, id int,
 	return kept
 }
 
-// logText is the text of a long log in which the lines have numbers.
+// logText returns the text of a long log with numbered lines.
 func logText(lines int) string {
 	var b strings.Builder
 	for n := range lines {
@@ -44,7 +44,7 @@ func logText(lines int) string {
 	return b.String()
 }
 
-// What a long file says behind what its message holds is found, with the place in the file.
+// Words beyond the part of a long file that its message contains are found, with their position in the file.
 func TestPagesOfLongFilesAreFound(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -85,7 +85,7 @@ func TestPagesOfLongFilesAreFound(t *testing.T) {
 	}
 }
 
-// The pages of a deleted conversation's files leave the index with it.
+// The pages of files are removed from the index with their conversation.
 func TestPagesOfDeletedFilesAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -116,7 +116,7 @@ func TestPagesOfDeletedFilesAreNotFound(t *testing.T) {
 	}
 }
 
-// A text that is made of a file later is found, too: of a recording, for example.
+// A text that is extracted from a file later, such as the words of a recording, is found.
 func TestTextsThatAreMadeLaterAreFound(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

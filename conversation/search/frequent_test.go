@@ -13,8 +13,8 @@ import (
 	"parley/conversation/storetest"
 )
 
-// However the index is asked for a session among others, and whatever is remembered of frequent words, a search finds the
-// same messages in the same order: the first time, and again.
+// A search finds the same messages in the same order, whichever way it reads the index, with and without cached frequent
+// words.
 func TestSearchFindsTheSameHoweverTheIndexIsAsked(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -71,6 +71,6 @@ func TestSearchFindsTheSameHoweverTheIndexIsAsked(t *testing.T) {
 		}
 	}
 	if n := len(remembered[1].known); n < 10 {
-		t.Errorf("only %d frequent words are remembered", n)
+		t.Errorf("only %d frequent words are cached", n)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// While others read the database with all other connections, a search is answered with the one it has.
+// A search needs no second connection: it works while all others are in use.
 func TestSearchNeedsOneConnectionOnly(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -37,8 +37,8 @@ func TestSearchNeedsOneConnectionOnly(t *testing.T) {
 	}
 }
 
-// An error of the database in one word of many is the search's, whichever connection meets it.
-func TestSearchTellsTheErrorOfAnyWord(t *testing.T) {
+// A database error with any word of a query is the error of the search, on whichever connection it occurs.
+func TestSearchReturnsTheErrorOfAnyWord(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	conn, err := s.DB().Conn(t.Context())

@@ -16,8 +16,8 @@ import (
 	"parley/internal/postgrestest"
 )
 
-// PostgreSQL keeps what was added last to an index in a list that each look-up reads whole. However many messages were just
-// added, a rare word costs few pages.
+// PostgreSQL keeps new entries of an index in a list that each lookup reads completely. However many messages were just
+// added, a rare word takes few pages.
 func TestRareWordOnPostgreSQLReadsFewPages(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -57,8 +57,8 @@ func TestRareWordOnPostgreSQLReadsFewPages(t *testing.T) {
 	}
 }
 
-// A session has had very many short conversations. Its newest messages are read where they stand: the server does not compare each
-// of them with each conversation, which took seconds.
+// In a session with very many short conversations, the newest messages are looked up by id: the server does not compare each of them
+// with each conversation, which takes seconds.
 func TestRowsOfManyConversationsAreLookedUpOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -98,7 +98,7 @@ func TestRowsOfManyConversationsAreLookedUpOnPostgreSQL(t *testing.T) {
 	}
 }
 
-// plan is a node of a plan of PostgreSQL that was carried out.
+// plan is a node of an executed query plan of PostgreSQL.
 type plan struct {
 	ByFilter float64 `json:"Rows Removed by Filter"`
 	ByJoin   float64 `json:"Rows Removed by Join Filter"`
@@ -106,7 +106,7 @@ type plan struct {
 	Plans    []plan
 }
 
-// removed returns how many rows the node and those below have read in vain.
+// removed returns the number of rows that the node and those below it have read and filtered out.
 func (p plan) removed() float64 {
 	n := (p.ByFilter + p.ByJoin) * p.Loops
 	for _, below := range p.Plans {

@@ -37,8 +37,8 @@ func activeID(t testing.TB, s *conversation.Store) string {
 	return c.ID
 }
 
-// Any stretch of a long conversation is read by the numbers of its turns,
-// whether the counts are kept yet or not.
+// Any stretch of a long conversation is read by the numbers of its turns, whether or not their counts are
+// stored yet.
 func TestTurnsAreReadByTheirNumbers(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -67,9 +67,8 @@ func TestTurnsAreReadByTheirNumbers(t *testing.T) {
 	}
 }
 
-// A turn that was taken back gives its number to the next one, as the
-// session state counts.
-func TestATurnThatIsTakenBackFreesItsNumber(t *testing.T) {
+// The turn after an undone one has its number, as in the session state.
+func TestUndoneTurnFreesItsNumber(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	for i := range 32 { // as many messages as there is between two counts
@@ -84,7 +83,7 @@ func TestATurnThatIsTakenBackFreesItsNumber(t *testing.T) {
 		t.Error(diff)
 	}
 	if hit := mustSearch(t, s, Query{Key: storetest.Chat, Words: "anew"})[0]; hit.Turn != 32 {
-		t.Errorf("a hit in turn 32 is told as turn %d", hit.Turn)
+		t.Errorf("a hit in turn 32 is reported as turn %d", hit.Turn)
 	}
 }
 
@@ -122,9 +121,9 @@ func TestOverviewSpreadsOverTheConversation(t *testing.T) {
 	}
 }
 
-// A database of an earlier version keeps its talk, and is searched in the new
-// way as soon as the index is made again.
-func TestAnEarlierDatabaseIsIndexedAgain(t *testing.T) {
+// A database of an earlier version keeps its messages, and is searched like a new one once the index is
+// rebuilt.
+func TestDatabaseOfAnEarlierVersionIsIndexedAgain(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
 	path := filepath.Join(t.TempDir(), "earlier.db")

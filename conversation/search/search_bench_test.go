@@ -21,15 +21,14 @@ import (
 	"parley/conversation/storetest"
 )
 
-// archiveOf is how many messages the archive has that searches are measured in.
+// archiveOf is the number of messages in the archive.
 const archiveOf = 1_000_000
 
-// BenchmarkArchive looks for words in an archive of a million messages of 1,000
-// sessions, which takes some minutes to make, and begins turns there. The words have frequencies as
-// those of a language have, and queries are drawn from the texts: common words
-// come as often as they are written. The archive is kept in the file that the
-// environment variable ARCHIVE names, if it is set, for the next time. ARCHIVE may also be the
-// URL of a PostgreSQL database: empty at first, and then with the archive.
+// BenchmarkArchive searches an archive of a million messages in 1,000 sessions, and begins runs there. It takes
+// some minutes to make the archive. The words have frequencies like those of a language, and queries are drawn
+// from the texts, so that they have common words as often as the texts. If the environment variable ARCHIVE
+// names a file, the archive is kept there for the next time. It may also be the URL of a PostgreSQL database,
+// empty at first.
 func BenchmarkArchive(b *testing.B) {
 	archive := newArchive(b)
 	for _, c := range []struct {
@@ -77,8 +76,8 @@ func reportPercentiles(b *testing.B, took []time.Duration) {
 	}
 }
 
-// userTime returns the time that the process has computed: unlike the time on the clock, it does
-// not grow while others use the machine.
+// userTime returns the processor time of the process. Unlike wall-clock time, it does not depend on the
+// load of the machine.
 func userTime(b *testing.B) time.Duration {
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
@@ -111,7 +110,7 @@ func (a *archive) begin(b *testing.B) {
 	}
 }
 
-// archive is a large database with talk in it.
+// archive is a large database.
 type archive struct {
 	store          *conversation.Store
 	words, chinese *vocabulary
@@ -164,7 +163,7 @@ func newArchive(b *testing.B) *archive {
 	return a
 }
 
-// session is one that is drawn as often as it talks.
+// session returns a random session, weighted by its number of messages.
 func (a *archive) session() conversation.Key { return sessionKey(a.words.session()) }
 
 func sessionKey(n int) conversation.Key { return conversation.Key(fmt.Sprintf("telegram:chat:%d", n)) }
@@ -183,9 +182,8 @@ func (a *archive) queryChinese(words int) Query {
 	return Query{Key: sessionKey(a.words.random.IntN(100)*10 + 3), Words: a.chinese.text(words), Limit: 10}
 }
 
-// fill adds messages, every second of them an answer, with the rows that they
-// leave behind in the inbox, the outbox and the runs. It gives the bytes of
-// their texts.
+// fill adds messages, every second of them an answer, with their rows in the inbox, the outbox and the runs.
+// It returns the size of their texts in bytes.
 func (a *archive) fill(ctx context.Context, tx *sql.Tx, from, to int) (size int64, err error) {
 	exec := func(query string, args ...any) {
 		if err == nil {
@@ -225,7 +223,7 @@ func (a *archive) fill(ctx context.Context, tx *sql.Tx, from, to int) (size int6
 	return size, err
 }
 
-// vocabularyOf is that of a session: every tenth talks Chinese.
+// vocabularyOf returns the vocabulary of a session. Every tenth session is in Chinese.
 func (a *archive) vocabularyOf(session int) *vocabulary {
 	if session%10 == 3 {
 		return a.chinese
@@ -233,7 +231,7 @@ func (a *archive) vocabularyOf(session int) *vocabulary {
 	return a.words
 }
 
-// vocabulary draws words of which few are common and most are rare.
+// vocabulary draws random words, of which a few are common and most are rare.
 type vocabulary struct {
 	random *rand.Rand
 	zipf   *rand.Zipf
@@ -241,7 +239,7 @@ type vocabulary struct {
 	space  string // between words
 }
 
-// newChinese is of words of one to three characters, without blanks between.
+// newChinese returns a vocabulary of words of one to three characters, without spaces between them.
 func newChinese() *vocabulary {
 	random := rand.New(rand.NewPCG(3, 4))
 	v := &vocabulary{random: random, zipf: rand.NewZipf(random, 1.07, 4, 30_000-1)}
@@ -287,7 +285,7 @@ func (v *vocabulary) text(words int) string {
 	return strings.Join(list, v.space)
 }
 
-// calls are those of every tenth answer, as JSON, else "".
+// calls returns the tool calls of an answer as JSON: one for every tenth answer, else "".
 func (v *vocabulary) calls() string {
 	if v.random.IntN(10) > 0 {
 		return ""
@@ -300,7 +298,7 @@ func (v *vocabulary) calls() string {
 	return string(calls)
 }
 
-// session 1 says a tenth of all, the others the same each.
+// session returns a random session. Session 1 has a tenth of all messages, the others equal shares.
 func (v *vocabulary) session() int {
 	if v.random.IntN(10) == 0 {
 		return 1

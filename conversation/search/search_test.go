@@ -38,7 +38,7 @@ func snippets(hits []Hit) []string {
 	return list
 }
 
-// What somebody remembers of a text is found, in whatever script and spelling.
+// Words are found in any script, and in another spelling.
 func TestWordsAreFoundInAnyScript(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, query, want string }{
@@ -86,7 +86,7 @@ func TestWordsAreFoundInAnyScript(t *testing.T) {
 	}
 }
 
-func TestPhraseMustStandAsItIsQuoted(t *testing.T) {
+func TestPhraseMatchesItsExactWords(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("brown is the quick fox"))
@@ -96,7 +96,7 @@ func TestPhraseMustStandAsItIsQuoted(t *testing.T) {
 	}
 }
 
-func TestPhraseIsNeededAndWordsBesideItNeedNotBe(t *testing.T) {
+func TestPhraseIsRequiredAndOtherWordsAreOptional(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("the quick brown fox"), storetest.User("a quick brown dog sleeps"), storetest.User("brown is quick, and sleeps"))
@@ -107,8 +107,7 @@ func TestPhraseIsNeededAndWordsBesideItNeedNotBe(t *testing.T) {
 	}
 }
 
-// The message that somebody means stands first: with all of the words before
-// any of them, to the point before in passing, new before old.
+// Hits with all words come before those with some, short texts before long ones, new ones before old ones.
 func TestBestHitComesFirst(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -131,8 +130,7 @@ func TestBestHitComesFirst(t *testing.T) {
 	}
 }
 
-// Pages of a search do not repeat or leave out a hit, also where more match
-// than are ranked at once.
+// Pages of a search neither repeat nor leave out a hit, even if more messages match than are ranked at once.
 func TestEveryHitIsOnOnePage(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -160,8 +158,7 @@ func TestEveryHitIsOnOnePage(t *testing.T) {
 	}
 }
 
-// No session finds another's words, whatever it asks for; the operator finds
-// all of them.
+// No query finds messages of another session; the operator's search finds those of all sessions.
 func TestSearchStaysInItsSession(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -227,8 +224,7 @@ func TestReplacedAndDeletedMessagesAreNotFound(t *testing.T) {
 	}
 }
 
-// Of the versions of an edited message, a chat and the model find the one that is chosen.
-// The operator finds all of them.
+// A chat and the model find only the chosen version of an edited message. The operator finds all versions.
 func TestOnlyTheChosenVersionIsFound(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -297,8 +293,7 @@ func FuzzSearch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query string) { mustSearch(t, s, Query{Key: storetest.Chat, Words: query}) })
 }
 
-// Every word of a text finds it, wherever it stands: what is indexed and what
-// is looked for are cut alike.
+// Every word of a text finds it, at any position, since queries are tokenized like texts.
 func TestEveryWordOfATextFindsIt(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -339,8 +334,8 @@ func TestSnippetShowsThePlaceInALongText(t *testing.T) {
 	}
 }
 
-// Answers are written in markdown, which nobody wants to read in a list of hits. People's messages
-// are shown as they were written, and so is what a link hides if it was looked for.
+// Snippets of answers are plain text without Markdown, except the address of a link that matches. Snippets of
+// people's messages are as they were written.
 func TestSnippetsOfAnswersHaveNoMarkdown(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -364,8 +359,7 @@ func TestSnippetsOfAnswersHaveNoMarkdown(t *testing.T) {
 	}
 }
 
-// The number of a turn is the same whether it is counted from the
-// beginning or from the counts that are kept.
+// The number of a turn is the same, whether it is counted from the beginning or from stored counts.
 func TestHitsNameTheirTurn(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -393,8 +387,8 @@ func TestNewMessagesAreFound(t *testing.T) {
 	}
 }
 
-// What a tool was called with is found by the model and the operator, and read
-// without JSON around it; a person's /search is in what was said.
+// The arguments of tool calls are found by the model and the operator, and shown without JSON. A person's
+// /search looks in messages only.
 func TestToolCallsAreFoundByTheirArguments(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -424,8 +418,8 @@ func TestToolCallsAreFoundByTheirArguments(t *testing.T) {
 	}
 }
 
-// Whether a message is new or old, and its session went on in one conversation
-// or in many, what it says is found, and the newest of what is said often.
+// Messages are found however old they are, in sessions with one or many conversations. Of a text that was
+// repeated often, the newest messages are found.
 func TestOldMessagesOfLongSessionsAreFound(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -495,8 +489,8 @@ func TestTheOldestMessageIsFoundAmongManyNewerOnes(t *testing.T) {
 	}
 }
 
-// The answer to a question stands before the same words elsewhere.
-func TestTheMessagesBesideAHitCount(t *testing.T) {
+// A message beside one that matches ranks before the same words elsewhere.
+func TestNeighboursOfAHitRaiseItsRank(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("Where did we park the car?"), storetest.Assistant("At level seven, as far as I know."))
@@ -508,8 +502,8 @@ func TestTheMessagesBesideAHitCount(t *testing.T) {
 	}
 }
 
-// While the ranks of a database of before are made, messages are found by their words.
-func TestSearchWorksBeforeTheRanksAreMade(t *testing.T) {
+// While the ranks of an earlier version's database are computed, messages are found by their words.
+func TestSearchWorksWhileRanksAreComputed(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
 	s := storetest.New(t)
@@ -544,9 +538,9 @@ func TestSearchWorksBeforeTheRanksAreMade(t *testing.T) {
 	}
 }
 
-// Words that very many messages have are looked for in the newest ones where there is no rarer word, and beside a rarer
-// one they cost nothing.
-func TestVeryCommonWordsHaveABound(t *testing.T) {
+// Very common words are searched in the newest messages only if the query has no rarer word. Beside a rarer one, they cost
+// nothing.
+func TestWorkForVeryCommonWordsIsBounded(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("stores many messages")

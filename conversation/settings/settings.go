@@ -5,8 +5,6 @@ package settings
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
@@ -17,15 +15,6 @@ import (
 type Settings struct {
 	Model string
 	Agent string
-}
-
-// Of returns the settings of a session, or ErrNoSession.
-func Of(ctx context.Context, store *conversation.Store, key conversation.Key) (s Settings, err error) {
-	err = store.DB().QueryRowContext(ctx, `SELECT coalesce(model, ''), coalesce(agent, '') FROM sessions WHERE key = ?`, string(key)).Scan(&s.Model, &s.Agent)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("%w: %q", conversation.ErrNoSession, key)
-	}
-	return s, db.Explain(err)
 }
 
 // Set replaces the settings of a session, which is made when it is new. They hold from the

@@ -12,7 +12,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-func TestSignInEndsForGood(t *testing.T) {
+func TestSignOutHoldsInAllProcesses(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	signIns, until := New(s), time.Now().Add(time.Hour)
@@ -24,7 +24,7 @@ func TestSignInEndsForGood(t *testing.T) {
 	if err := signIns.End(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
-	another := New(storetest.Open(t, s.Path())) // as another process has it, and the next start
+	another := New(storetest.Open(t, s.Path())) // as in another process, and after a restart
 	for id, want := range map[string]bool{"one": false, "two": true, "three": false} {
 		if has, err := another.Has(t.Context(), id); err != nil || has != want {
 			t.Errorf("%s is signed in: %t, %v", id, has, err)
@@ -68,7 +68,7 @@ func TestSignInsAreBoundedInTimeAndNumber(t *testing.T) {
 	}
 }
 
-func TestSignInCodeIsGoodOnce(t *testing.T) {
+func TestSignInCodeIsValidOnce(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	another := storetest.Open(t, s.Path())
@@ -85,7 +85,7 @@ func TestSignInCodeIsGoodOnce(t *testing.T) {
 				t.Error(err)
 			}
 			if has, err := from.Has(t.Context(), fmt.Sprint("browser ", i)); err != nil || has != good {
-				t.Errorf("the code was good: %t, but its browser is signed in: %t, %v", good, has, err)
+				t.Errorf("the code was valid: %t, but its browser is signed in: %t, %v", good, has, err)
 			}
 			if good {
 				taken.Add(1)
@@ -94,11 +94,11 @@ func TestSignInCodeIsGoodOnce(t *testing.T) {
 	}
 	all.Wait()
 	if taken.Load() != 1 {
-		t.Errorf("the code was good %d times", taken.Load())
+		t.Errorf("the code was valid %d times", taken.Load())
 	}
 }
 
-func TestSignInCodeEndsWithItsTimeAndTheServer(t *testing.T) {
+func TestSignInCodeExpiresWithItsTimeAndItsProcess(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	signIns := New(s)
@@ -120,11 +120,11 @@ func TestSignInCodeEndsWithItsTimeAndTheServer(t *testing.T) {
 	}
 	clock.Time = clock.Add(9 * time.Minute)
 	if !redeem("early") || redeem("early") {
-		t.Error("a code is not good once in its time")
+		t.Error("a code is not valid within its time")
 	}
 	clock.Time = clock.Add(2 * time.Minute)
 	if redeem("late") {
-		t.Error("a code is good after its time")
+		t.Error("a code is valid after its time")
 	}
 	clock.Time = clock.Add(-2 * time.Minute)
 	for _, url := range []string{"http://127.0.0.1:1/", "http://127.0.0.1:2/"} {
@@ -136,6 +136,6 @@ func TestSignInCodeEndsWithItsTimeAndTheServer(t *testing.T) {
 		}
 	}
 	if redeem("of the process before") != storetest.OnPostgres() { // where another process takes it
-		t.Error("a code outlives the process that was to take it, or is lost to the other processes that take it")
+		t.Error("a code is valid after the end of its process, or the end of one process has voided another's codes")
 	}
 }

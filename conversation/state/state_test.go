@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// However much happens, the state stays small, and what is newest stays in it.
+// However many events there are, the state stays small, and keeps the newest ones.
 func TestStateForgetsTheOldest(t *testing.T) {
 	t.Parallel()
 	var s State

@@ -7,8 +7,8 @@ import (
 	"parley/conversation/steps"
 )
 
-// Questions that are open at the same time are waited for once.
-func TestWaitedCountsEachMomentOnce(t *testing.T) {
+// The time in which several questions are open counts once.
+func TestWaitedCountsOverlappingWaitsOnce(t *testing.T) {
 	t.Parallel()
 	start := time.UnixMilli(1_000_000)
 	asked := func(at, took time.Duration) steps.Step {

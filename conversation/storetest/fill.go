@@ -11,8 +11,8 @@ import (
 	"parley/conversation/internal/sqlite"
 )
 
-// Filling is what to put into a database: sessions of Telegram's private chats
-// from First on, with one conversation each, every turn of it answered.
+// Filling describes the contents of a database: sessions of Telegram's private chats from
+// First on, with one conversation each, in which every message is answered.
 type Filling struct {
 	First    int
 	Sessions int

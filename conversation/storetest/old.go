@@ -9,9 +9,8 @@ import (
 	"parley/conversation/state"
 )
 
-// OldChats makes a database with two chats that fell silent 400 days ago, with an
-// archived conversation in the first, and one chat of today. It stays open until
-// the test ends.
+// OldChats makes a database with two chats whose last message is 400 days old, the first
+// with an archived conversation, and one chat of today. It stays open until the test ends.
 func OldChats(t testing.TB, path string) *conversation.Store {
 	t.Helper()
 	day := 0
@@ -33,7 +32,7 @@ func OldChats(t testing.TB, path string) *conversation.Store {
 	return store
 }
 
-// Answer takes a message through to its reply, which is sent.
+// Answer stores a message and its reply, and marks the reply as sent.
 func Answer(t testing.TB, s *conversation.Store, key conversation.Key, id int, text string, at time.Time) {
 	t.Helper()
 	must := func(err error) {

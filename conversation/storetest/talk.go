@@ -45,7 +45,7 @@ func Ask(key conversation.Key, id int, text string) conversation.Inbound {
 	return in
 }
 
-// Replied returns a run that answers the first message that waits, and no other.
+// Replied returns a run that answers the first waiting message only.
 func Replied(turn conversation.Snapshot, kind conversation.Kind, status conversation.Status, text string, messages ...conversation.Message) conversation.Run {
 	return conversation.Run{Key: turn.Waiting[0].Key, Kind: kind, Status: status, Took: turn.Waiting[:1], Conversation: turn.Conversation,
 		Messages: messages, Replies: []conversation.Delivery{{Text: text, Keep: turn.Waiting[0].Keep}}}
@@ -95,7 +95,7 @@ func Commit(t testing.TB, s *conversation.Store, run conversation.Run) conversat
 	return done
 }
 
-// Answered returns the run that answers what waits, with 10 tokens for each message.
+// Answered returns a run that answers all waiting messages, with 10 tokens for each.
 func Answered(key conversation.Key, turn conversation.Snapshot, reply string) conversation.Run {
 	run := conversation.Run{Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Conversation: turn.Conversation}
 	for _, in := range turn.Waiting {
@@ -107,7 +107,7 @@ func Answered(key conversation.Key, turn conversation.Snapshot, reply string) co
 	return run
 }
 
-// Turn takes one message through to its answer.
+// Turn stores a message and its answer.
 func Turn(t testing.TB, s *conversation.Store, key conversation.Key, id int) {
 	t.Helper()
 	Accept(t, s, Say(key, id, fmt.Sprintf("question %d", id)))
@@ -146,7 +146,7 @@ func Texts(messages []conversation.Message) []string {
 	return list
 }
 
-// Chores does what the store would do in the background, and returns in how many steps.
+// Chores does the store's background work, and returns the number of steps.
 func Chores(t testing.TB, s *conversation.Store) (steps int) {
 	t.Helper()
 	for done := false; !done; steps++ {

@@ -9,7 +9,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// commitOne stores a turn, or what the change makes of its run.
+// commitOne stores a turn. change may alter its run first.
 func commitOne(t *testing.T, s *conversation.Store, key conversation.Key, said string, change func(*conversation.Run)) conversation.Committed {
 	t.Helper()
 	in := conversation.Inbound{Key: key, SourceID: fmt.Sprint(key, time.Now().UnixNano()), Address: "1", Text: said, At: time.Now()}
@@ -34,7 +34,7 @@ func commitOne(t *testing.T, s *conversation.Store, key conversation.Key, said s
 	return done
 }
 
-// A summary goes with the conversation, and nobody else's is ever given.
+// A summary is deleted with its conversation, and no other conversation has it.
 func TestSummariesBelongToTheirConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -65,7 +65,7 @@ func TestSummariesBelongToTheirConversation(t *testing.T) {
 	}
 }
 
-// A summary that was being made while its words were taken back is not stored.
+// A summary of messages that were taken back while it was made is not stored.
 func TestSummaryOfChangedMessagesIsRefused(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

@@ -2,7 +2,7 @@ package toolstate
 
 import "testing"
 
-func TestCommandsAreReadForWhatTheyDid(t *testing.T) {
+func TestShellCommandsAddToTheState(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]string{
 		`git commit -m "Fix the mill"`:            "Fix the mill",

@@ -69,8 +69,8 @@ func TestTranscriptEventsKnowCommonTools(t *testing.T) {
 	}
 }
 
-// A run marks what has failed, so its texts are not searched for errors.
-func TestEventsTrustTheMarkOfARun(t *testing.T) {
+// A run flags its failed calls, so that its results are not searched for errors.
+func TestEventsTrustTheFailedFlagOfARun(t *testing.T) {
 	t.Parallel()
 	r := New(BuiltinNames())
 	said := transcript("write_file", `{"path":"a"}`, "Error: is what the file says")

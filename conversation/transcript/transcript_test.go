@@ -67,9 +67,9 @@ func write(t *testing.T, format Format, conversations int) string {
 	return out.String()
 }
 
-// The files are what a user gets: a change in them is one that users see, and
-// in those of JSON one that breaks their programs.
-func TestTranscriptsReadAsTheyAlwaysDid(t *testing.T) {
+// The formats of the files do not change by accident: users see such a change, and in JSON it breaks their
+// programs.
+func TestFormatsOfTranscriptsDoNotChange(t *testing.T) {
 	t.Parallel()
 	for _, format := range []Format{Markdown, JSON, JSONL} {
 		golden := "testdata/talk." + string(format)
@@ -108,8 +108,8 @@ func TestJSONOfManyConversationsIsOneDocument(t *testing.T) {
 	}
 }
 
-// Who wants the pictures gets them as they are; who does not is told of them.
-func TestPicturesComeWithTheirBytesWhereTheRecordHasThem(t *testing.T) {
+// Pictures are exported unchanged on request. Otherwise the file names them.
+func TestPicturesAreExportedWithTheirBytesOnRequest(t *testing.T) {
 	t.Parallel()
 	record := records()[5]
 	for _, data := range [][]byte{nil, []byte("\x89PNG<&>")} {
@@ -147,7 +147,7 @@ func TestCutAnswerSaysSo(t *testing.T) {
 	}
 }
 
-// A file that can't be read to its end must not look like a whole one.
+// A transcript ends with an error if the messages can't all be read.
 func TestCopyEndsWithTheErrorOfTheReader(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk failed")
@@ -163,8 +163,8 @@ func TestCopyEndsWithTheErrorOfTheReader(t *testing.T) {
 	}
 }
 
-// What strangers wrote must not steer the terminal of who reads it.
-func TestNoTranscriptSteersATerminal(t *testing.T) {
+// A transcript that is printed contains nothing that controls the terminal.
+func TestTranscriptsHaveNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	for _, format := range []Format{Markdown, JSON, JSONL} {
 		if text := write(t, format, 2); strings.ContainsAny(text, "\x1b\a\r\u202e\u009b") {

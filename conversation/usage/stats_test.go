@@ -20,7 +20,7 @@ import (
 
 const day = 24 * time.Hour
 
-// askNow is a run of somebody that took so long, and ends now.
+// askNow stores a run of a person that took a given time and ends now.
 func askNow(t testing.TB, s *conversation.Store, clock *storetest.Clock, key conversation.Key, id int, who conversation.Sender, took time.Duration, change func(*conversation.Run)) {
 	t.Helper()
 	in := storetest.SayNow(clock, key, id, "question")
@@ -103,9 +103,9 @@ func TestStatsOfAQuietTimeAreEmptyBuckets(t *testing.T) {
 	}
 }
 
-// A page may be asked for buckets of any size: one that is longer than all time
-// gives one bucket, and does not fill the memory.
-func TestStatsTakeBucketsOfAnySize(t *testing.T) {
+// Buckets may have any size: one that is longer than the whole time gives one bucket, and none fills the
+// memory.
+func TestStatsAcceptBucketsOfAnySize(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -117,8 +117,8 @@ func TestStatsTakeBucketsOfAnySize(t *testing.T) {
 	}
 }
 
-// A run is counted once, also when a crash comes between its commit and its
-// counting, when its replies are looked at apart, and when it is long gone.
+// A run is counted once, also if a crash comes between its commit and the count, if its replies are in two
+// batches, and if it is deleted later.
 func TestEveryRunIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)
@@ -154,8 +154,8 @@ func TestEveryRunIsCountedOnce(t *testing.T) {
 	}
 }
 
-// Who upgrades finds the past in the plots.
-func TestAnUpgradeCountsTheRunsThatThereAre(t *testing.T) {
+// After an upgrade, the statistics include earlier runs.
+func TestUpgradeCountsEarlierRuns(t *testing.T) {
 	t.Parallel()
 	storetest.NeedsSQLite(t)
 	s, clock := storetest.NewAged(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// worked is a run that called a tool, and a model twice.
+// worked returns a run with one tool call and two model calls.
 func worked(s *conversation.Store, turn conversation.Snapshot) conversation.Run {
 	run := storetest.Answered(turn.Waiting[0].Key, turn, "half past nine")
 	run.StartedAt = s.Now().Add(-3 * time.Second).Truncate(time.Millisecond)
@@ -71,8 +71,8 @@ func TestATraceShowsWhatEveryRunDid(t *testing.T) {
 	}
 }
 
-// The time in which a run waits for the answer of a person is no time of its model.
-func TestATraceCountsNoWaitingForPeople(t *testing.T) {
+// The time in which a run waits for a person does not count as time of the model.
+func TestTraceExcludesTimeSpentWaitingForPeople(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "pay, please"))
@@ -126,7 +126,7 @@ func TestATraceIsReadInPages(t *testing.T) {
 	}
 }
 
-// What a person has deleted is not found in a trace, nor what was told of it.
+// A deleted conversation has no trace.
 func TestADeletedConversationHasNoTrace(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -150,7 +150,7 @@ func TestADeletedConversationHasNoTrace(t *testing.T) {
 	}
 }
 
-// A trace has the words of the runs that it shows, and of no others.
+// A trace has the messages of the runs that it shows, and no others.
 func TestMessagesAreReadByTheirRuns(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

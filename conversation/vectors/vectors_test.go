@@ -17,7 +17,7 @@ import (
 
 var model = Model{Name: "test"}
 
-// process is one of several that make vectors.
+// process is one of several processes that make vectors.
 type process struct {
 	t          *testing.T
 	vectors    *Vectors
@@ -75,7 +75,7 @@ func (p process) all() (made int) {
 	}
 }
 
-func tell(t *testing.T, s *conversation.Store, key conversation.Key, n int) {
+func addMessages(t *testing.T, s *conversation.Store, key conversation.Key, n int) {
 	t.Helper()
 	var list []conversation.Message
 	for i := range n {
@@ -90,7 +90,7 @@ func counts(t *testing.T, s *conversation.Store) [2]int64 {
 	return [2]int64{storetest.Count(t, s, `SELECT count(*) FROM vectors`), storetest.Count(t, s, `SELECT count(*) FROM vector_signs`)}
 }
 
-func TestOnlyWhatIsSaidGetsAVector(t *testing.T) {
+func TestOnlyTextsOfPeopleAndAnswersGetVectors(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("question"),
@@ -108,12 +108,12 @@ func TestOnlyWhatIsSaidGetsAVector(t *testing.T) {
 	}
 }
 
-// While one process makes vectors, another one makes none of the same messages. When it dies, the other one takes over
-// after a while, and what the first one still stores is dropped.
+// Two processes do not make vectors of the same messages. When one dies, the other one takes over after a while, and
+// late results of the first one are dropped.
 func TestProcessesMakeEachVectorOnce(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)
-	tell(t, s, storetest.Chat, 10)
+	addMessages(t, s, storetest.Chat, 10)
 	a, b := newProcess(t, s, model, "a"), newProcess(t, s, model, "b")
 	claimed := a.claim()
 	if len(claimed.Messages) != 10 || len(b.claim().Messages) != 0 {
@@ -136,7 +136,7 @@ func TestProcessesMakeEachVectorOnce(t *testing.T) {
 	if got := counts(t, s); got != [2]int64{10, 10} {
 		t.Errorf("%d vectors of 10 messages", got)
 	}
-	tell(t, s, storetest.Chat, 3)
+	addMessages(t, s, storetest.Chat, 3)
 	if claim := a.claim(); len(claim.Messages) != 3 || claim.Length != 3 {
 		t.Errorf("%d messages are claimed for vectors of %d", len(claim.Messages), claim.Length)
 	}
@@ -148,12 +148,12 @@ func TestProcessesMakeEachVectorOnce(t *testing.T) {
 	}
 }
 
-// A process that has died keeps nobody waiting. A database that is closed between a claim and its vectors, at each step, has each vector once in the end.
-func TestDeathAtAnyStepLosesNoVector(t *testing.T) {
+// Whichever step a process dies in between a claim and its vectors, each vector is stored once in the end, and other processes do not wait for it.
+func TestKillAtAnyStepLosesNoVector(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "died.db")
 	s := storetest.Open(t, path)
-	tell(t, s, storetest.Chat, 3*claimRows)
+	addMessages(t, s, storetest.Chat, 3*claimRows)
 	for i := range 12 {
 		p := newProcess(t, s, model, "any")
 		p.owner.Process = fmt.Sprint("process ", i)
@@ -176,13 +176,13 @@ func TestDeathAtAnyStepLosesNoVector(t *testing.T) {
 	}
 }
 
-// The vectors of deleted messages are deleted with them. Those that were under way are not stored, and what is told
-// meanwhile under the same numbers gets vectors of its own.
-func TestVectorsGoWithTheirMessages(t *testing.T) {
+// Vectors are deleted with their messages. Vectors that were being made are not stored then, and later messages with
+// the same ids get their own.
+func TestVectorsAreDeletedWithTheirMessages(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	tell(t, s, "cli:kept", 5)
-	tell(t, s, storetest.Chat, 20)
+	addMessages(t, s, "cli:kept", 5)
+	addMessages(t, s, storetest.Chat, 20)
 	p := newProcess(t, s, model, "a")
 	p.all()
 	remove := func(key conversation.Key) {
@@ -199,7 +199,7 @@ func TestVectorsGoWithTheirMessages(t *testing.T) {
 	if got := counts(t, s); got != [2]int64{5, 5} {
 		t.Errorf("%d vectors are left, want 5", got)
 	}
-	tell(t, s, storetest.Chat, 4)
+	addMessages(t, s, storetest.Chat, 4)
 	claim := p.claim()
 	remove(storetest.Chat)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("told meanwhile"), storetest.User("message 1"))
@@ -213,11 +213,11 @@ func TestVectorsGoWithTheirMessages(t *testing.T) {
 	}
 }
 
-// Another model makes all vectors anew. Those of the first one are not found any more, and its process makes no more.
+// With another model, all vectors are made again. Those of the first model are not found any more, and its process makes no more.
 func TestAnotherModelMakesAllVectorsAnew(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	tell(t, s, storetest.Chat, 300)
+	addMessages(t, s, storetest.Chat, 300)
 	first := newProcess(t, s, model, "a")
 	first.all()
 	if _, renewed, err := first.vectors.Use(t.Context(), model); renewed || err != nil {
@@ -258,7 +258,7 @@ func TestAnotherModelMakesAllVectorsAnew(t *testing.T) {
 }
 
 // The nearest messages are found among few, where all are compared exactly, and among many, by their signs first.
-func TestNearestComeFirst(t *testing.T) {
+func TestNearestMessagesComeFirst(t *testing.T) {
 	t.Parallel()
 	for _, messages := range []int64{500, 20_000} {
 		s := storetest.New(t)
@@ -287,7 +287,7 @@ func TestNearestComeFirst(t *testing.T) {
 	}
 }
 
-// What is kept in memory of a long session follows what is stored: new vectors, deleted ones, and those of another model.
+// The cached signs of a long session follow the stored vectors: new ones, deleted ones, and those of another model.
 func TestSignsInMemoryFollowTheStore(t *testing.T) {
 	t.Parallel()
 	const messages, length = 12_000, 256
@@ -333,8 +333,8 @@ func TestSignsInMemoryFollowTheStore(t *testing.T) {
 	}
 }
 
-// Neither a damaged vector nor a strange one does harm.
-func TestStrangeVectorsDoNoHarm(t *testing.T) {
+// Damaged and invalid vectors are ignored.
+func TestInvalidVectorsAreIgnored(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	g := fill(t, s, 10, 8)

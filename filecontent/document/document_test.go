@@ -19,10 +19,10 @@ import (
 	"parley/filecontent/document/documenttest"
 )
 
-// hoard holds what a process takes that is to be ended for that.
-var hoard [][]byte
+// allocated keeps the memory of a process that allocates too much.
+var allocated [][]byte
 
-// TestMain lets the test's own binary be the process that reads a document.
+// TestMain makes the test binary also the process that reads documents.
 func TestMain(m *testing.M) {
 	if address, isPage := strings.CutPrefix(os.Args[len(os.Args)-1], WebPageFlag+"="); isPage {
 		os.Exit(ServeWebPage(os.Stdin, os.Stdout, os.Stderr, address))
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	case "memory":
 		go watch(time.Now().Add(time.Hour))
 		for {
-			hoard = append(hoard, bytes.Repeat([]byte{1}, 1<<20))
+			allocated = append(allocated, bytes.Repeat([]byte{1}, 1<<20))
 		}
 	case "crash":
 		os.Exit(2)
@@ -58,7 +58,7 @@ func archive(t *testing.T, parts map[string]string) []byte {
 	for name, text := range parts {
 		header := &zip.FileHeader{Name: name, Method: zip.Deflate}
 		if text == "" {
-			header.Method = zip.Store // a compressor for each of many would take most of the test's time
+			header.Method = zip.Store // compressing many files would take most of the test's time
 		}
 		part, err := w.CreateHeader(header)
 		if err == nil {
@@ -106,8 +106,8 @@ func TestTextOfDocuments(t *testing.T) {
 	}
 }
 
-// The lines of a page are those that a person sees, whichever operators set them, with spaces
-// between words that are drawn apart.
+// The text of a page has the lines that a person sees, whichever operators draw them, with spaces
+// between words that are drawn separately.
 func TestLinesOfAPDF(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ drawn, want string }{
@@ -133,7 +133,7 @@ func TestLinesOfAPDF(t *testing.T) {
 	}
 }
 
-// A document that is broken, or made to do harm, is refused in words.
+// A broken or malicious document is refused with an explanation.
 func TestHostileDocumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	whole := documenttest.PDF("The roof leaks.")
@@ -168,7 +168,7 @@ func TestHostileDocumentsAreRefused(t *testing.T) {
 }
 
 // A page tree that leads back to itself is refused at once, wherever it does so.
-func TestAPageTreeThatFormsACircleIsRefused(t *testing.T) {
+func TestPageTreeWithACycleIsRefused(t *testing.T) {
 	t.Parallel()
 	const page, letters = "<< /Type /Page /Parent 2 0 R /Contents 5 0 R /Resources << /Font << /F1 6 0 R >> >> >>", "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
 	said := documenttest.Stream("", "BT /F1 24 Tf 72 700 Td (The roof leaks.) Tj ET")
@@ -191,9 +191,9 @@ func TestAPageTreeThatFormsACircleIsRefused(t *testing.T) {
 	}
 }
 
-// formed returns a PDF of one page that draws the form X1, which is the object 6; further objects
-// follow from 7 on.
-func formed(drawn, form string, more ...string) []byte {
+// pdfWithForm returns a PDF with one page that draws the form X1, object 6. Further objects are
+// numbered from 7.
+func pdfWithForm(drawn, form string, more ...string) []byte {
 	return documenttest.PDFOf(append([]string{
 		"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 /Resources << /Font << /F1 5 0 R >> /XObject << /X1 6 0 R >> >> >>",
 		"<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>", documenttest.Stream("", drawn),
@@ -201,7 +201,7 @@ func formed(drawn, form string, more ...string) []byte {
 	}, more...)...)
 }
 
-// The text of forms is read where the page draws them, and what draws itself does not end the reading.
+// The text of forms is read where the page draws them. A form that draws itself is skipped.
 func TestTextOfForms(t *testing.T) {
 	t.Parallel()
 	const entries = "/Type /XObject /Subtype /Form /BBox [0 0 612 792] "
@@ -212,16 +212,16 @@ func TestTextOfForms(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"with its own font":         {formed(before+" /X1 Do "+behind, form(own, "BT /F1 24 Tf 72 650 Td (The form) Tj ET")), "Before\nThe form\nBehind"},
-		"with the page's resources": {formed("/X1 Do", form(entries, "BT /F1 24 Tf 72 650 Td (The form) Tj ET")), "The form"},
+		"with its own font":         {pdfWithForm(before+" /X1 Do "+behind, form(own, "BT /F1 24 Tf 72 650 Td (The form) Tj ET")), "Before\nThe form\nBehind"},
+		"with the page's resources": {pdfWithForm("/X1 Do", form(entries, "BT /F1 24 Tf 72 650 Td (The form) Tj ET")), "The form"},
 		"moved to a line": {
-			formed("BT /F1 24 Tf 72 700 Td (Total:) Tj ET q 1 0 0 1 100 0 cm /X1 Do Q", form(own+"/Matrix [1 0 0 1 100 700]", "BT /F1 24 Tf 0 0 Td (12 EUR) Tj ET")), "Total: 12 EUR",
+			pdfWithForm("BT /F1 24 Tf 72 700 Td (Total:) Tj ET q 1 0 0 1 100 0 cm /X1 Do Q", form(own+"/Matrix [1 0 0 1 100 700]", "BT /F1 24 Tf 0 0 Td (12 EUR) Tj ET")), "Total: 12 EUR",
 		},
-		"in a form":         {formed("/X1 Do", form(own, before+" /X2 Do"), form(own, behind)), "Before\nBehind"},
-		"that draws itself": {formed("/X1 Do", form(own, before+" /X1 Do "+behind)), "Before\nBehind"},
-		"two, each other":   {formed("/X1 Do", form(own, before+" /X2 Do"), form(own, behind+" /X1 Do")), "Before\nBehind"},
-		"broken":            {formed(before+" /X1 Do "+behind, form(own+"/Filter /FlateDecode", "no flate")), "Before\nBehind"},
-		"that unbalances":   {formed("q /X1 Do Q "+behind, form(own, "Q Q Q 0 0 0 0 0 0 cm")), "Behind"},
+		"in a form":         {pdfWithForm("/X1 Do", form(own, before+" /X2 Do"), form(own, behind)), "Before\nBehind"},
+		"that draws itself": {pdfWithForm("/X1 Do", form(own, before+" /X1 Do "+behind)), "Before\nBehind"},
+		"two, each other":   {pdfWithForm("/X1 Do", form(own, before+" /X2 Do"), form(own, behind+" /X1 Do")), "Before\nBehind"},
+		"broken":            {pdfWithForm(before+" /X1 Do "+behind, form(own+"/Filter /FlateDecode", "no flate")), "Before\nBehind"},
+		"that unbalances":   {pdfWithForm("q /X1 Do Q "+behind, form(own, "Q Q Q 0 0 0 0 0 0 cm")), "Behind"},
 	} {
 		if text, err := Text(c.data); err != nil || text != "[page 1]\n"+c.want+"\n" {
 			t.Errorf("a form %s: %q, %v; want %q", name, text, err, c.want)
@@ -231,7 +231,7 @@ func TestTextOfForms(t *testing.T) {
 	for n := range 40 {
 		nested = append(nested, form(entries+fmt.Sprintf("/Resources << /XObject << /X1 %d 0 R >> >> ", n+7), "/X1 Do /X1 Do"))
 	}
-	if text, err := Text(formed("/X1 Do /X1 Do "+behind, nested[0], nested[1:]...)); err != nil || !strings.Contains(text, "Behind") {
+	if text, err := Text(pdfWithForm("/X1 Do /X1 Do "+behind, nested[0], nested[1:]...)); err != nil || !strings.Contains(text, "Behind") {
 		t.Errorf("forms in forms: %q, %v", text, err)
 	}
 }
@@ -282,8 +282,8 @@ func falseSize(t *testing.T, name string, data []byte) []byte {
 	return b.Bytes()
 }
 
-// A small document that unfolds into much is refused in words, and the process that reads it
-// takes little memory until then.
+// A small document that unpacks to a very large one is refused with an explanation, and the process
+// that reads it uses little memory.
 func TestBombsAreRefused(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -332,7 +332,7 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// Of a document with more text than is kept, the beginning is kept.
+// Of a document with too much text, the beginning is kept.
 func TestALongDocumentIsCut(t *testing.T) {
 	t.Parallel()
 	var long strings.Builder
@@ -345,9 +345,9 @@ func TestALongDocumentIsCut(t *testing.T) {
 	}
 }
 
-// The process that reads a document may crash, or take what it can get: the gateway
-// goes on, and says what was wrong.
-func TestADocumentIsReadInAProcessOfItsOwn(t *testing.T) {
+// When the process that reads a document crashes or takes too much memory, the gateway goes on, and says
+// what was wrong.
+func TestDocumentIsReadInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {

@@ -21,7 +21,7 @@ which nobody ever looks at, since they are hidden below the tiles of the row abo
 people who walk on it are few; all of these figures are those of the roofers of this town, who have an interest.</p>
 </article><script>steal()</script><footer>All rights reserved, and many more links</footer></body></html>`
 
-// Of an article, its text is read, with absolute links, and nothing that readers do not see.
+// The text of an article is read, with absolute links, and without anything that readers do not see.
 func TestArticleIsReadAsMarkdown(t *testing.T) {
 	t.Parallel()
 	page, err := ReadWebPage([]byte(article), "https://example.org/news/roofs")
@@ -43,7 +43,7 @@ func TestArticleIsReadAsMarkdown(t *testing.T) {
 	}
 }
 
-// A page without an article, such as a list of links, is read whole.
+// A page without an article, such as a list of links, is read completely.
 func TestPageWithoutArticleIsReadWhole(t *testing.T) {
 	t.Parallel()
 	page, err := ReadWebPage([]byte(`<title>Links</title><ul><li><a href="a">One</a><li><a href="//b.example/">Two</a></ul>`), "https://example.org/x/")
@@ -52,7 +52,7 @@ func TestPageWithoutArticleIsReadWhole(t *testing.T) {
 	}
 }
 
-// Pages that are made to do harm end in a text or in words, whatever they are.
+// Malicious pages end in a text or an explanation.
 func TestHostilePagesAreReadOrRefused(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// photo returns a JPEG of 200 by 100 pixels whose upper left quarter is white, with Exif
-// data that says how it is turned.
+// photo returns a JPEG of 200 by 100 pixels whose upper left quarter is white, with Exif data that
+// gives its orientation.
 func photo(t *testing.T, tiff string) []byte {
 	t.Helper()
 	m := image.NewGray(image.Rect(0, 0, 200, 100))
@@ -27,8 +27,8 @@ func photo(t *testing.T, tiff string) []byte {
 	return append([]byte("\xFF\xD8\xFF\xE1"+string([]byte{byte(size >> 8), byte(size)})+segment), b.Bytes()[2:]...)
 }
 
-// A photo is scaled as it was taken, not as the sensor has stored it.
-func TestAScaledPhotoStandsUpright(t *testing.T) {
+// A scaled photo has the orientation of its Exif data.
+func TestScaledPhotoIsUpright(t *testing.T) {
 	t.Parallel()
 	for turn, white := range []string{1: "top left", 2: "top right", 3: "bottom right", 4: "bottom left", 5: "top left", 6: "top right", 7: "bottom right", 8: "bottom left"} {
 		if turn == 0 {
@@ -58,8 +58,8 @@ func TestAScaledPhotoStandsUpright(t *testing.T) {
 	}
 }
 
-// Exif data that makes no sense turns nothing.
-func TestBrokenExifDataTurnsNothing(t *testing.T) {
+// Invalid Exif data does not rotate a photo.
+func TestInvalidExifDataRotatesNothing(t *testing.T) {
 	t.Parallel()
 	for _, tiff := range []string{"", "MM", "II*\x00\xFF\xFF\xFF\xFF", "II*\x00\x08\x00\x00\x00\xFF\xFF\x12\x01", "II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00\x09\x00\x00\x00"} {
 		if turn := orientation(bytes.NewReader(photo(t, tiff))); turn != 1 {

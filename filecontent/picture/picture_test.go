@@ -27,8 +27,7 @@ func pngOf(t *testing.T, m image.Image) []byte {
 	return b.Bytes()
 }
 
-// huge is the beginning of a PNG of 30,000 by 30,000 pixels, which compresses to a few
-// KiB for each row.
+// huge returns the beginning of a PNG of 30,000 by 30,000 pixels.
 func huge() []byte {
 	head := []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x75\x30\x00\x00\x75\x30\x08\x06\x00\x00\x00")
 	sum := crc32.ChecksumIEEE(head[12:])

@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Address returns "127.0.0.1:PORT" with a port that is the test's own until its end: servers
-// can listen there, one after the other, and the system gives it to nobody else meanwhile. It
-// is held by a socket that is bound and does not listen, beside which others can: socket(7),
-// SO_REUSEADDR, which package net sets.
+// Address returns "127.0.0.1:PORT" with a port that is reserved until the test ends: servers of the
+// test can listen there one after the other. The port is held by a socket that is bound and does not
+// listen. Others can listen beside it with SO_REUSEADDR, which package net sets: socket(7).
 func Address(t testing.TB) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

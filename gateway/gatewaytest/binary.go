@@ -13,7 +13,7 @@ import (
 
 // Main is what TestMain calls: it runs the tests, and then deletes the binary.
 func Main(m *testing.M) {
-	m.Run() // how it went is what package testing ends the process with
+	m.Run() // package testing exits with its result
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir) // in the folder for temporary files
 	}
@@ -85,9 +85,9 @@ func moduleRoot() (string, error) {
 	return "", err
 }
 
-// lookAtSources lists every folder of the module with the files in it. The go
-// command takes the result of a test from its cache unless a file has changed that
-// the test itself has looked at, and a build is no such look.
+// lookAtSources lists the files of every folder of the module. The go command reuses the cached
+// result of a test unless a file has changed that the test itself has looked at; the files of a
+// build that it runs do not count.
 func lookAtSources(root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin") {

@@ -13,7 +13,7 @@ import (
 	"parley/internal/waittest"
 )
 
-// Browser reads pages as a browser does that runs no scripts. It keeps cookies.
+// Browser reads pages like a browser without scripts. It keeps cookies.
 type Browser struct {
 	URL    string // without a slash at its end
 	Client *http.Client
@@ -33,8 +33,8 @@ func NewBrowser(t testing.TB, url string) *Browser {
 	return b
 }
 
-// ServePages serves until the test's end the pages that register adds to a server,
-// without a gateway, and returns a browser of them. Nobody has to sign in.
+// ServePages serves the pages that register adds, without a gateway and without sign-in, until
+// the test ends. It returns a browser for them.
 func ServePages(t testing.TB, register func(*httpserver.Server)) *Browser {
 	t.Helper()
 	listen, log := "127.0.0.1:0", slog.New(slog.DiscardHandler)
@@ -55,7 +55,7 @@ func ServePages(t testing.TB, register func(*httpserver.Server)) *Browser {
 	return NewBrowser(t, strings.TrimSuffix(server.URL(), "/"))
 }
 
-// Get returns what a path is answered.
+// Get requests a path and returns the answer.
 func (b *Browser) Get(path string) (status int, body string, header http.Header) {
 	b.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, b.URL+path, nil)
@@ -65,7 +65,7 @@ func (b *Browser) Get(path string) (status int, body string, header http.Header)
 	return b.Do(request)
 }
 
-// Do returns what a request is answered.
+// Do sends a request and returns the answer.
 func (b *Browser) Do(request *http.Request) (status int, body string, header http.Header) {
 	b.t.Helper()
 	answer, err := b.Client.Do(request)
@@ -80,7 +80,7 @@ func (b *Browser) Do(request *http.Request) (status int, body string, header htt
 	return answer.StatusCode, string(text), answer.Header
 }
 
-// Page returns the page at a path, which must be there.
+// Page returns the page at a path. It fails the test unless the status is 200.
 func (b *Browser) Page(path string) string {
 	b.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, b.URL+path, nil)

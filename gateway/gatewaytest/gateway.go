@@ -32,15 +32,15 @@ import (
 	"parley/tools"
 )
 
-// OpenToAll is a configuration in which HTTP asks for no token.
+// OpenToAll is a configuration in which HTTP needs no token.
 const OpenToAll = "[http]\nauth = \"none\"\n"
 
-// Options say which gateway a test wants. The zero value is the binary with a
-// folder of its own, which serves HTTP and nothing else.
+// Options describes the gateway that a test needs. The zero value is the binary with a folder of
+// its own, which serves HTTP only.
 type Options struct {
 	Dir      string // of the configuration and the database; "" = one of the test's own
 	Database string // its path; "" = conversations.db in Dir
-	Config   string // TOML, whose keys come before those that each test's gateway has
+	Config   string // TOML, whose keys override those of all tests' gateways
 
 	InProcess bool
 	Tools     []tools.Tool // that the model may call too; in process only
@@ -49,7 +49,7 @@ type Options struct {
 	ToolsTimeout time.Duration // see gateway.Options; in process only
 }
 
-// Gateway is a gateway with all that outlives its process.
+// Gateway is a gateway with everything that stays when its process ends.
 type Gateway struct {
 	Model    *llmtest.Server
 	Dir      string
@@ -71,9 +71,9 @@ type Gateway struct {
 	inside       bool                // Start runs the daemon in this process
 }
 
-// New writes the configuration of a gateway, and starts nothing. When the test ends,
-// what still runs is killed, and the log must show no crash and no data race. With
-// -short, tests of the binary are skipped.
+// New writes the configuration of a gateway, and starts nothing. When the test ends, running
+// processes are killed, and the log must show no crash and no data race. With -short, tests of
+// the binary are skipped.
 func New(t testing.TB, o Options) *Gateway {
 	t.Helper()
 	if testing.Short() && !o.InProcess {
@@ -104,8 +104,8 @@ func Start(t testing.TB, o Options) *Gateway {
 	return g
 }
 
-// Configure writes the configuration anew, for the next start. The keys in config,
-// which is TOML, come before those that each test's gateway has.
+// Configure replaces the configuration for the next start. The keys in config, which is TOML,
+// override those of all tests' gateways.
 func (g *Gateway) Configure(config string) {
 	g.t.Helper()
 	all := map[string]any{
@@ -166,7 +166,7 @@ func (g *Gateway) Start() {
 	}
 }
 
-// served is the address in the line of the log "gateway started".
+// served matches the address in the log line "gateway started".
 var served = regexp.MustCompile(`"?http"?[=:]"?(http://[^"\s]+?)/?["\s]`)
 
 // takesMessages asks the daemon that Start has started.
@@ -255,7 +255,7 @@ func (g *Gateway) getenv(name string) string {
 	return ""
 }
 
-// HasEnded reports whether what Start has started has ended by itself.
+// HasEnded reports whether the started gateway has ended by itself.
 func (g *Gateway) HasEnded() bool {
 	if !g.inside {
 		return g.process.HasEnded()
@@ -268,7 +268,7 @@ func (g *Gateway) HasEnded() bool {
 	}
 }
 
-// Stop ends in order what Start has started.
+// Stop shuts the started gateway down.
 func (g *Gateway) Stop() {
 	g.t.Helper()
 	if g.inside {
@@ -278,7 +278,7 @@ func (g *Gateway) Stop() {
 	g.process.Stop()
 }
 
-// Kill is kill -9 of what Start has started.
+// Kill kills the started gateway with SIGKILL.
 func (g *Gateway) Kill() {
 	g.t.Helper()
 	if g.inside {
@@ -287,11 +287,11 @@ func (g *Gateway) Kill() {
 	g.process.Kill()
 }
 
-// Process returns the process that Start has started, nil in the test's own.
+// Process returns the started process, nil for a gateway in the test's process.
 func (g *Gateway) Process() *Process { return g.process }
 
-// Store returns the gateway's database: its own where it runs in this process, and
-// one that is open beside it until the test ends.
+// Store returns the gateway's own store if it runs in this process, and otherwise opens its
+// database until the test ends.
 func (g *Gateway) Store() *conversation.Store {
 	g.t.Helper()
 	if g.here != nil {
@@ -300,7 +300,7 @@ func (g *Gateway) Store() *conversation.Store {
 	return storetest.Open(g.t, g.Database)
 }
 
-// inspect is done at the end of the test.
+// inspect checks the log at the end of the test.
 func (g *Gateway) inspect() {
 	if g.here != nil {
 		g.here()
@@ -323,8 +323,8 @@ func (g *Gateway) must(err error) {
 	}
 }
 
-// Await waits until something has happened, and ends the test after a minute and a half. It looks
-// at once, and then less and less often: to look may ask a database, and tests run side by side.
+// Await waits until happened returns true, and fails the test after waittest.Patience. It calls happened
+// less and less often, since that may query a database, and tests run in parallel.
 func Await(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	for began := time.Now(); !happened(); {

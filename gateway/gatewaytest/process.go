@@ -34,15 +34,15 @@ func (g *Gateway) RunBinary(path string, stdin io.Reader, args ...string) *Proce
 	fmt.Fprintf(g.Log, "--- %v\n", args)
 	g.must(p.cmd.Start())
 	go func() {
-		_ = p.cmd.Wait() // how it ended stands in ProcessState
+		_ = p.cmd.Wait() // the result is in ProcessState
 		close(p.ended)
 	}()
 	g.t.Cleanup(p.Kill)
 	return p
 }
 
-// MustRun runs a subcommand to its end, which must be a success, and returns what it
-// printed, without the space around that.
+// MustRun runs a subcommand, which must succeed, and returns its output without the space around
+// it.
 func (g *Gateway) MustRun(args ...string) string {
 	g.t.Helper()
 	p := g.Run(nil, args...)
@@ -59,14 +59,14 @@ func (g *Gateway) Environ() []string {
 // PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Kill is kill -9. It waits for the end.
+// Kill kills the process with SIGKILL, and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
 }
 
-// KillWithin kills the process after a random time of at most limit. A process that ends
-// before is not waited for any longer.
+// KillWithin kills the process after a random time of at most limit. It returns earlier if the
+// process ends by itself.
 func (p *Process) KillWithin(limit time.Duration) {
 	select {
 	case <-p.ended:
@@ -75,7 +75,7 @@ func (p *Process) KillWithin(limit time.Duration) {
 	p.Kill()
 }
 
-// Signal sends a signal to a process that runs.
+// Signal sends a signal to the running process.
 func (p *Process) Signal(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
@@ -83,15 +83,15 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Stop ends the process in order, and fails the test if it does not do so.
+// Stop ends the process with SIGTERM, and fails the test unless it exits with status 0.
 func (p *Process) Stop() {
 	p.t.Helper()
 	p.Signal(syscall.SIGTERM)
 	p.MustExit(0)
 }
 
-// MustExit waits for the end of the process, and fails the test at another exit
-// status. One that does not end is made to write its goroutines into the log.
+// MustExit waits for the end of the process, and fails the test unless it has the exit status. A
+// process that does not end is made to log its goroutines.
 func (p *Process) MustExit(status int) {
 	p.t.Helper()
 	select {
@@ -116,7 +116,7 @@ func (p *Process) HasEnded() bool {
 	}
 }
 
-// Log is what was written so far, by any goroutine.
+// Log collects what several goroutines write.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -11,8 +11,8 @@ import (
 	"parley/conversation/catalog"
 )
 
-// TestExampleOpensAndReads fails when the schema has moved on and the example
-// was not made anew with `make example-db`.
+// TestExampleOpensAndReads fails if the schema has changed and the example was not made again with
+// `make example-db`.
 func TestExampleOpensAndReads(t *testing.T) {
 	t.Parallel()
 	example, err := os.ReadFile("../../conversations.db.example")

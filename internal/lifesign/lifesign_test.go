@@ -34,7 +34,7 @@ func saying(text string) func(context.Context) []byte {
 	return func(context.Context) []byte { return []byte(text) }
 }
 
-// ask returns what the daemons say.
+// ask returns the answers of the daemons.
 func ask(t *testing.T, path string) (said []string) {
 	t.Helper()
 	answers, err := lifesign.Ask(t.Context(), path, 0)
@@ -78,7 +78,7 @@ func TestEveryDaemonOfADatabaseAnswers(t *testing.T) {
 	}
 }
 
-// A database on a server has no folder: its URL says which one it is.
+// A database on a server is identified by its URL.
 func TestDaemonOfADatabaseOnAServerAnswers(t *testing.T) {
 	t.Parallel()
 	url := "postgres://parley@db.example.com/" + filepath.Base(t.TempDir()) + t.Name()
@@ -107,7 +107,7 @@ func TestHangingDaemonIsDistinguishedFromNone(t *testing.T) {
 	}
 }
 
-// A container's health check knows no configuration. It asks whoever runs there.
+// A container's health check, which has no configuration, asks all daemons of its user.
 func TestEveryDaemonOfTheUserAnswers(t *testing.T) {
 	words := []string{"first of two databases", "second of two databases"}
 	for _, text := range words {
@@ -126,7 +126,7 @@ func TestEveryDaemonOfTheUserAnswers(t *testing.T) {
 	}
 }
 
-func TestOfNoDatabaseThereIsNoDaemon(t *testing.T) {
+func TestDatabaseThatDoesNotExistHasNoDaemon(t *testing.T) {
 	t.Parallel()
 	answers, err := lifesign.Ask(t.Context(), filepath.Join(t.TempDir(), "none", "none.db"), 0)
 	if err != nil || len(answers) != 0 {

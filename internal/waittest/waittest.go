@@ -1,4 +1,4 @@
-// Package waittest has tests wait for what other goroutines do, but not for ever.
+// Package waittest lets tests wait for other goroutines, but not for ever.
 package waittest
 
 import (
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what must happen. It is far from what anything takes.
+// Patience is how long a test waits for something that must happen. It is far longer than anything takes.
 const Patience = 90 * time.Second
 
-// Receive waits for what happens soon, and fails the test with that name where it does not happen.
+// Receive receives from a channel, and fails the test with the name what if nothing comes within Patience.
 func Receive[T any](t testing.TB, from <-chan T, what string) (got T) {
 	t.Helper()
 	select {
@@ -21,8 +21,8 @@ func Receive[T any](t testing.TB, from <-chan T, what string) (got T) {
 	return got
 }
 
-// Gate returns a channel that open closes, or else the end of the test: what waits for it, such as a handler of a server,
-// would otherwise keep a test from ending that has failed.
+// Gate returns a channel that open closes. The end of the test closes it, too: otherwise a handler of a server that waits for
+// it would keep a failed test from ending.
 func Gate(t testing.TB) (closed <-chan struct{}, open func()) {
 	t.Helper()
 	c := make(chan struct{})

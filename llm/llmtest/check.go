@@ -204,7 +204,7 @@ func badName(at, name string) *refusal {
 		"Invalid '%s': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$', but got '%s'.", at, name)
 }
 
-// maxMarks is how many parts Anthropic lets a call mark:
+// maxMarks is the number of parts that Anthropic allows a call to mark:
 // https://docs.claude.com/en/docs/build-with-claude/prompt-caching
 const maxMarks = 4
 

@@ -1,6 +1,6 @@
 // Package llmtest is an OpenAI-compatible server for tests and benchmarks. It
-// speaks the real wire protocol, refuses what the real one refuses, in its
-// words, and can be told to fail in all the ways that servers fail.
+// speaks the real wire protocol, refuses what the real server refuses, with the
+// same errors, and can be made to fail in all the ways in which servers fail.
 package llmtest
 
 import (

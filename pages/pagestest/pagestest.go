@@ -1,5 +1,5 @@
-// Package pagestest has what every page is tested with: texts that try to become
-// script, and a look at HTML that finds where one did.
+// Package pagestest has texts that try to become scripts, and a function that finds
+// scripts in HTML, for the tests of all pages.
 package pagestest
 
 import (

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// neighbour is another server beside a hostile one, which another session uses.
-func neighbour(t *testing.T) func() {
+// useNeighbour starts another server beside a hostile one, and returns a function that calls it from
+// another session.
+func useNeighbour(t *testing.T) func() {
 	t.Helper()
 	other := serve(t, "plain", nil).await()
 	return func() {
@@ -19,15 +20,15 @@ func neighbour(t *testing.T) func() {
 	}
 }
 
-// A server that breaks the protocol harms at most its own call: the next one works, and the
-// memory of the gateway stays bounded.
+// A server that breaks the protocol fails at most its own call: the next call works, and the gateway's
+// memory stays bounded.
 func TestServerThatBreaksTheProtocol(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it takes seconds")
 	}
 	t.Parallel()
 	h := serve(t, "raw", nil).await()
-	others := neighbour(t)
+	others := useNeighbour(t)
 	for _, tt := range []struct{ tool, says string }{
 		{"stderr", "did stderr"},
 		{"unknown", "did unknown"},
@@ -64,7 +65,7 @@ func memory() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A list of tools that never ends fails soon, and in words.
+// A list of tools that never ends fails soon, with an explanation.
 func TestListThatNeverEnds(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"circle", "pages"} {
@@ -77,8 +78,7 @@ func TestListThatNeverEnds(t *testing.T) {
 	}
 }
 
-// Of a list of 10,000 tools the model is offered the first 200 that are allowed, and the operator
-// is told so.
+// The model is offered the first 200 allowed tools of a list of 10,000, and the operator is told so.
 func TestLongListIsCut(t *testing.T) {
 	t.Parallel()
 	all := serve(t, "many", nil).await()
@@ -91,7 +91,7 @@ func TestLongListIsCut(t *testing.T) {
 	}
 }
 
-// The name of a tool can't change what the operator reads.
+// The name of a tool is shown without control characters.
 func TestHostileNamesAreShownPlain(t *testing.T) {
 	t.Parallel()
 	h := serve(t, "raw", nil).await()

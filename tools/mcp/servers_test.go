@@ -112,8 +112,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A call that comes while a server is started for its list alone is done: the server is not
-// ended under it.
+// A call that comes while a server runs only to list its tools is completed before the server is stopped.
 func TestCallWhileAServerIsListed(t *testing.T) {
 	t.Parallel()
 	var running sync.WaitGroup
@@ -145,7 +144,7 @@ func TestCallWhileAServerIsListed(t *testing.T) {
 	running.Wait()
 }
 
-// What a hostile server does to one call reaches the model in words, and the next call works.
+// When a hostile server makes a call fail, the model is told why, and the next call works.
 func TestHostileServerHarmsOnlyItsOwnCall(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ tool, says string }{
@@ -161,7 +160,7 @@ func TestHostileServerHarmsOnlyItsOwnCall(t *testing.T) {
 			h := serve(t, "", func(c *Config, _ *Options) {
 				c.Timeout = 10 * time.Minute // a busy machine takes long for the 50 MiB of a flood
 				if tt.tool == "hang" {
-					c.Timeout = 3 * time.Second // in which a call that works is done
+					c.Timeout = 3 * time.Second // enough for a call that works
 				}
 			}).await()
 			text, err := h.call("shop_"+tt.tool, "{}")
@@ -179,8 +178,8 @@ func TestHostileServerHarmsOnlyItsOwnCall(t *testing.T) {
 	}
 }
 
-// The list changes in the middle of a call: the call ends well, and the new tools are offered
-// in a stable order, under names that models' APIs take.
+// When the list changes during a call, the call succeeds, and the new tools are offered in a stable order,
+// under names that models' APIs accept.
 func TestListChangesDuringACall(t *testing.T) {
 	t.Parallel()
 	h := serve(t, "", func(c *Config, _ *Options) { c.Deny = []string{"f*"} }).await()
@@ -212,8 +211,8 @@ func TestLongResultIsCut(t *testing.T) {
 	}
 }
 
-// A server gets what its section names, and nothing else of the gateway: no token in the
-// environment, and no open file.
+// A server inherits nothing from the gateway beside what its section names: no environment variables and no
+// open files.
 func TestServerInheritsNothing(t *testing.T) {
 	t.Setenv("TELEGRAM_TOKEN", "a-token-that-leaks")
 	secret := filepath.Join(t.TempDir(), "open")
@@ -252,7 +251,7 @@ func TestServerInheritsNothing(t *testing.T) {
 	}
 }
 
-// Nothing of a server is left when the gateway ends, however stubborn it is.
+// No process of a server is left when the gateway ends, even if it ignores signals.
 func TestCloseLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"", "stubborn"} {
@@ -276,7 +275,7 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 }
 
 // A server that never answers delays neither the calls of another nor the start.
-func TestMuteServerDelaysNobody(t *testing.T) {
+func TestServerWithoutAnswersDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	config := map[string]Config{}
@@ -336,7 +335,7 @@ func TestListIsKnownAfterARestart(t *testing.T) {
 	}
 }
 
-// Whoever waits for the tools waits for servers that may still list them, and for no others.
+// Waiting for tools ends when no server can list further ones.
 func TestToolsAreAwaited(t *testing.T) {
 	t.Parallel()
 	lists := toollists.New(storetest.New(t))
@@ -436,7 +435,7 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
-// What the configuration says of a tool comes before what its server says.
+// The configuration of a tool overrides the server's hints.
 func TestConfigurationCorrectsHints(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
@@ -518,9 +517,9 @@ func TestCallCarriesItsKey(t *testing.T) {
 
 var openAIName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// However hostile a server describes its tools, the model is offered what its API takes, and
-// the tools of one server never hide those of another.
-func TestHostileDescriptionsAreMadePlain(t *testing.T) {
+// Whatever descriptions a server sends, the model's API accepts the tools, and tools of one server never
+// replace those of another.
+func TestHostileDescriptionsAreCleaned(t *testing.T) {
 	t.Parallel()
 	h := serve(t, "hostile", func(_ *Config, o *Options) {
 		registry, err := tools.NewRegistry(tools.Tool{Name: "shop_pay"})
@@ -557,8 +556,8 @@ func TestHostileDescriptionsAreMadePlain(t *testing.T) {
 	}
 }
 
-// Arguments that a model makes up are refused in words, by the gateway or the server.
-func TestOddArgumentsAreRefusedInWords(t *testing.T) {
+// Invalid arguments are refused with an explanation, by the gateway or the server.
+func TestInvalidArgumentsAreExplained(t *testing.T) {
 	t.Parallel()
 	h := serve(t, "", func(c *Config, _ *Options) { c.Timeout = 90 * time.Second }).await()
 	for _, arguments := range []string{"{", "nonsense", `{"id": `, "\x00"} {
@@ -576,7 +575,7 @@ func TestOddArgumentsAreRefusedInWords(t *testing.T) {
 	}
 }
 
-// Where nobody waits for the question of a server, it is told so, and its call goes on.
+// A question for which no person can be asked is declined, and the call goes on.
 func TestServerThatAsksNobodyIsDeclined(t *testing.T) {
 	t.Parallel()
 	h := serve(t, "2025", nil).await()
@@ -603,8 +602,8 @@ func (h *harness) callAs(session string, run int64, tool, arguments string, inpu
 	return result.Text, err
 }
 
-// The protocol does not say which call a question belongs to. While the calls of two sessions
-// are under way, nobody is asked: they might learn what the others do.
+// The protocol does not say to which call a question belongs. While calls of two sessions are under way,
+// questions are declined, since the wrong session might see them.
 func TestQuestionIsNeverAskedInAnotherSession(t *testing.T) {
 	t.Parallel()
 	h := serve(t, "2025", nil).await()
@@ -640,8 +639,8 @@ func TestQuestionIsNeverAskedInAnotherSession(t *testing.T) {
 	calls.Wait()
 }
 
-// The calls of two sessions that ask at once are both told that nobody answers.
-func TestCallsThatAskAtOnce(t *testing.T) {
+// When calls of two sessions ask at the same time, both questions are declined.
+func TestConcurrentCallsThatAskAreDeclined(t *testing.T) {
 	t.Parallel()
 	h := serve(t, "2025", nil).await()
 	var calls sync.WaitGroup
@@ -655,4 +654,33 @@ func TestCallsThatAskAtOnce(t *testing.T) {
 		})
 	}
 	calls.Wait()
+}
+
+// A server that was started for its list alone may say, while it is ended, that its tools have changed.
+func TestChangedToolsOfAnEndedServerAreNoFailure(t *testing.T) {
+	t.Parallel()
+	here, there := sdk.NewInMemoryTransports()
+	shop := sdk.NewServer(&sdk.Implementation{Name: "shop", Version: "1"}, nil)
+	shop.AddTool(&sdk.Tool{Name: "look", InputSchema: map[string]any{"type": "object"}}, nil)
+	if _, err := shop.Connect(t.Context(), there, nil); err != nil {
+		t.Fatal(err)
+	}
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "parley", Version: "1"}, nil).Connect(t.Context(), here, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &lockedBuffer{}
+	s := newServer(t.Context(), "shop", Config{}, nil, Options{Log: slog.New(slog.NewTextHandler(log, nil)), StartTimeout: time.Minute})
+	conn := &connection{session: session, done: make(chan struct{})}
+	s.conn = conn
+	s.rest(conn)
+	s.listAgain(conn)
+	if log.String() != "" {
+		t.Errorf("the log has %s", log)
+	}
+	s.conn = conn // it has ended by itself
+	s.listAgain(conn)
+	if !strings.Contains(log.String(), "tools not listed") {
+		t.Error("the log does not have that the tools were not listed")
+	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Addresses inside a network, or that lead there, are none of the internet.
+// Private addresses, and those that translate to private ones, do not count as public.
 func TestOnlyAddressesOfTheInternetArePublic(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -31,8 +31,8 @@ func TestOnlyAddressesOfTheInternetArePublic(t *testing.T) {
 	}
 }
 
-// What a URL says alone can be enough to refuse it, before any name is looked up.
-func TestURLsThatAreRefused(t *testing.T) {
+// Some URLs are refused before any name is looked up.
+func TestURLsOfPrivateHostsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := &Fetcher{config: Config{AllowPrivate: []string{"Wiki.example.org:8443", "10.1.2.3:25", "[::1]:80"}}}
 	for _, text := range []string{
@@ -60,8 +60,8 @@ func TestURLsThatAreRefused(t *testing.T) {
 	}
 }
 
-// The last word is that of the address which is connected to, whatever the name was.
-func TestAddressIsCheckedWhenItIsConnectedTo(t *testing.T) {
+// The address of the connection is checked, whatever the host name resolved to before.
+func TestAddressIsCheckedAtTheConnection(t *testing.T) {
 	t.Parallel()
 	f := &Fetcher{}
 	for address, public := range map[string]bool{

@@ -9,7 +9,7 @@ import (
 )
 
 // OpenPTY returns the two ends of a new pseudo-terminal, which are closed when the
-// test ends. The test is skipped where the system has none.
+// test ends. It skips the test if the system has no pseudo-terminals.
 func OpenPTY(t *testing.T, width, height uint16) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -39,7 +39,7 @@ func OpenPTY(t *testing.T, width, height uint16) (user, program *os.File) {
 	return user, program
 }
 
-// Resize sets the size of a terminal, as a window does.
+// Resize sets the size of a terminal, as its window does.
 func Resize(t *testing.T, program *os.File, width, height uint16) {
 	t.Helper()
 	if err := unix.IoctlSetWinsize(int(program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: height, Col: width}); err != nil {

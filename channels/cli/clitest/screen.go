@@ -12,8 +12,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Screen is a small terminal. It obeys the sequences that the line editor and the
-// chat use, and keeps the lines that have scrolled out. It is safe for concurrent use.
+// Screen is a small terminal emulator. It knows the escape sequences that the line editor
+// and the chat use, and keeps the lines that have scrolled out. It is safe for concurrent use.
 type Screen struct {
 	mu            sync.Mutex
 	width, height int
@@ -70,7 +70,8 @@ func (v *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// escape obeys the sequence that s begins with; 0 when it is incomplete.
+// escape executes the escape sequence at the beginning of s and returns its length, 0 if it
+// is incomplete.
 func (v *Screen) escape(s string) int {
 	end := strings.IndexFunc(s[min(2, len(s)):], func(r rune) bool { return r >= '@' && r <= '~' })
 	if end < 0 {

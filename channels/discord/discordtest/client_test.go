@@ -168,7 +168,7 @@ func identify(intents int, more string) string {
 
 const usualIntents = 1<<0 | 1<<9 | 1<<12 | 1<<15
 
-// ready returns a client that has begun a session.
+// ready returns a client that has begun a session, and the READY event.
 func ready(t *testing.T, s *discordtest.Server, more string) (gateway, frame) {
 	t.Helper()
 	g := dial(t, s)

@@ -142,8 +142,8 @@ func (s *Server) refersTo(m *Message, c *channel, d *draft) error {
 	return nil
 }
 
-// repetition returns the message that was created with the same nonce a short while ago,
-// if the client asked for nonces to be enforced.
+// repetition returns the message that was created with the same nonce in the last minutes, if the
+// client asked Discord to enforce the nonce.
 func (s *Server) repetition(m *Message) *Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ func (rt rewrite) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// client is a bot on discordgo that notes what it hears.
+// client is a discordgo bot that records the messages that it receives.
 type client struct {
 	*discordgo.Session
 	mu    sync.Mutex
@@ -107,7 +107,7 @@ func requireStrict(t *testing.T, s *discordtest.Server) {
 	}
 }
 
-func TestABotOnDiscordgoHearsAndReplies(t *testing.T) {
+func TestDiscordgoBotReceivesAndReplies(t *testing.T) {
 	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")

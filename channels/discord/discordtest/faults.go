@@ -22,10 +22,10 @@ func (s *Server) Refuse(place Channel, v Verdict, n int) {
 	c.refusals = append(c.refusals, slices.Repeat([]Verdict{v}, n)...)
 }
 
-// OnSend sets what is asked about every new message of the bot that the server
-// would take: before it is recorded, and after, when people already see it but
-// the bot has no answer yet. Either may be nil, block, and is called without
-// locks. A message that its nonce makes a repetition is not asked about.
+// OnSend sets functions that decide about every new message of the bot that the server
+// would take: before is called before the message is recorded, after when people already see
+// it but the bot has no answer yet. Either may be nil or block, and is called without locks.
+// They are not called for a message that repeats another one by its nonce.
 func (s *Server) OnSend(before, after func(Message) Verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

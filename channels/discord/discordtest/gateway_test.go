@@ -205,8 +205,8 @@ func TestSessionsAreInvalidatedAndForgotten(t *testing.T) {
 	requireStrict(t, s)
 }
 
-// Otherwise a client that is slow to answer would identify twice on one connection, which
-// Discord then closes.
+// A second invalidation would make a slow client identify twice on one connection, which Discord
+// would then close.
 func TestASessionIsInvalidatedOnce(t *testing.T) {
 	t.Parallel()
 	s := discordtest.New(t)
@@ -223,7 +223,7 @@ func TestASessionIsInvalidatedOnce(t *testing.T) {
 	requireStrict(t, s)
 }
 
-func TestTheWorldTellsOfItsChanges(t *testing.T) {
+func TestChangesSendTheirEvents(t *testing.T) {
 	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")

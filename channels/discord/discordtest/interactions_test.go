@@ -9,8 +9,8 @@ import (
 	"parley/channels/discord/discordtest"
 )
 
-// registered is a server whose bot has the command /history.
-func registered(t *testing.T) (*discordtest.Server, discordtest.Channel, discordtest.User) {
+// newServerWithHistoryCommand is a server whose bot has the command /history.
+func newServerWithHistoryCommand(t *testing.T) (*discordtest.Server, discordtest.Channel, discordtest.User) {
 	t.Helper()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
@@ -72,7 +72,7 @@ func TestCommandsAreCheckedWhenTheyAreRegistered(t *testing.T) {
 
 func TestAnInteractionIsAnsweredOnceAndInTime(t *testing.T) {
 	t.Parallel()
-	s, general, ada := registered(t)
+	s, general, ada := newServerWithHistoryCommand(t)
 	i := slash(t, s, general, ada)
 	if got := respond(t, s, i, `{"type":4,"data":{"content":""}}`); got != "400 50006 Cannot send an empty message" {
 		t.Error(got)
@@ -98,7 +98,7 @@ func TestAnInteractionIsAnsweredOnceAndInTime(t *testing.T) {
 
 func TestADeferredAnswerForTheAskerAlone(t *testing.T) {
 	t.Parallel()
-	s, general, ada := registered(t)
+	s, general, ada := newServerWithHistoryCommand(t)
 	bob := s.Person("Bob")
 	i := slash(t, s, general, ada)
 	hook := "/webhooks/" + discordtest.ApplicationID + "/" + i.Token
@@ -136,7 +136,7 @@ func TestADeferredAnswerForTheAskerAlone(t *testing.T) {
 
 func TestButtonsPageAMessage(t *testing.T) {
 	t.Parallel()
-	s, general, ada := registered(t)
+	s, general, ada := newServerWithHistoryCommand(t)
 	i := slash(t, s, general, ada)
 	page := `{"type":%d,"data":{"content":"page %d","flags":64,"components":[{"type":1,"components":[{"type":2,"style":2,"label":"Older","custom_id":"older"}]}]}}`
 	respond(t, s, i, fmt.Sprintf(page, 4, 1))
@@ -161,7 +161,7 @@ func TestButtonsPageAMessage(t *testing.T) {
 
 func TestPeopleUseOnlyWhatIsRegistered(t *testing.T) {
 	t.Parallel()
-	s, general, ada := registered(t)
+	s, general, ada := newServerWithHistoryCommand(t)
 	if _, err := s.Slash(general, ada, "nothing"); err == nil {
 		t.Error("a command that is not registered")
 	}

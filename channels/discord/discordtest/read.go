@@ -6,17 +6,16 @@ import (
 	"slices"
 )
 
-// Sent is everything that the bot ever sent, in order, as it is now: with what
-// was deleted since (Message.Deleted) and what only one person sees
-// (Message.Ephemeral).
+// Sent returns everything that the bot ever sent, in order, as it is now: also what was
+// deleted since (Message.Deleted) and what only one person sees (Message.Ephemeral).
 func (s *Server) Sent() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return copies(s.sent, func(*Message) bool { return true })
 }
 
-// SentTo is what stands in a place of the bot's messages, oldest first and as
-// it is now: without what was deleted or shown to one person alone.
+// SentTo returns the bot's messages in a place, oldest first and as they are now, without
+// those that were deleted or shown to one person alone.
 func (s *Server) SentTo(place Channel) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,7 +29,7 @@ func (s *Server) sentTo(id string) []Message {
 	return nil
 }
 
-// standing is how many messages of the bot stand in a place.
+// standing returns the number of the bot's messages in a place.
 func (s *Server) standing(id string) int {
 	n := 0
 	if c := s.channels[id]; c != nil {
@@ -51,8 +50,8 @@ func (m *Message) spoken() bool {
 	return m.Type == ordinary || m.Type == reply || m.Type == chatInputCommand
 }
 
-// Seen is what a user sees in a place, oldest first: everybody's messages, and
-// those that were shown to that user alone.
+// Seen returns what a user sees in a place, oldest first: everybody's messages, and those
+// that were shown to that user alone.
 func (s *Server) Seen(place Channel, by User) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +78,7 @@ func copies(from []*Message, keep func(*Message) bool) []Message {
 	return list
 }
 
-// Message is a message as it is now, of whomever, also when it was deleted.
+// Message returns anybody's message as it is now, also if it was deleted.
 func (s *Server) Message(id string) (Message, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,43 +89,43 @@ func (s *Server) Message(id string) (Message, bool) {
 	return m.copy(), true
 }
 
-// Calls is how often a route was called, such as "GET /gateway/bot", whatever
-// the answer; rejected tokens do not count.
+// Calls returns how often a route was called, such as "GET /gateway/bot", whatever the
+// answer; rejected tokens do not count.
 func (s *Server) Calls(route string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[route]
 }
 
-// Log are the requests so far, but for those that create messages.
+// Log returns the requests so far, except those that create messages.
 func (s *Server) Log() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.log)
 }
 
-// Typing is how often the bot was shown typing in a place.
+// Typing returns how often the bot was shown typing in a place.
 func (s *Server) Typing(place Channel) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.typing[place.ID]
 }
 
-// Counts are the totals so far.
+// Counts returns the totals so far.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts
 }
 
-// Connected is how many sessions have a connection.
+// Connected returns the number of sessions with a connection.
 func (s *Server) Connected() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.connected()
 }
 
-// Sessions is how many sessions are connected, or kept to be resumed.
+// Sessions returns the number of sessions that are connected, or can be resumed.
 func (s *Server) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,8 +142,8 @@ func (s *Server) connected() int {
 	return n
 }
 
-// wait returns when done is true, which is asked whenever the server did
-// something and with the lock held, or with an error when ctx ends.
+// wait returns when done returns true, or with an error when ctx ends. It calls done after
+// everything that the server does, with the lock held.
 func (s *Server) wait(ctx context.Context, what string, done func() bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
@@ -163,9 +162,9 @@ func (s *Server) wait(ctx context.Context, what string, done func() bool) error 
 	return nil
 }
 
-// Wait returns when done is true, or with an error that names what it waited
-// for when ctx ends. It asks whenever the server did something; done may call
-// any method of the server but those that wait.
+// Wait returns when done returns true, or with an error that names what it waited for when ctx
+// ends. It calls done after everything that the server does; done may call any method of the
+// server except those that wait.
 func (s *Server) Wait(ctx context.Context, what string, done func() bool) error {
 	for {
 		s.mu.Lock()

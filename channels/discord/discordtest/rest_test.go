@@ -123,7 +123,7 @@ func TestErrorsNameTheField(t *testing.T) {
 	}
 }
 
-func TestANonceDoublesNothingWhenItIsEnforced(t *testing.T) {
+func TestEnforcedNoncePreventsASecondMessage(t *testing.T) {
 	t.Parallel()
 	s := discordtest.New(t)
 	general := s.Channel(s.Guild("g"), "general")
@@ -183,7 +183,7 @@ func TestMentionsAreComputedAsDiscordDoes(t *testing.T) {
 	}
 }
 
-func TestVersionTenIsServedAlike(t *testing.T) {
+func TestVersionTenOfTheAPIIsServed(t *testing.T) {
 	t.Parallel()
 	s := discordtest.New(t)
 	r, _ := http.NewRequest("GET", s.URL+"/api/v10/gateway", nil)

@@ -119,7 +119,7 @@ func (m *Message) setVersion(v Version) {
 	m.Versions = append(slices.Clip(m.Versions), v)
 }
 
-// copy is for tests: nothing in it changes any more.
+// copy returns a copy for tests, which does not change any more.
 func (m *Message) copy() Message { return *m }
 
 // Edit changes what somebody said.

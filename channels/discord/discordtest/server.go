@@ -1,11 +1,11 @@
 // Package discordtest is a Discord server for tests: the real REST API and
 // the real gateway over HTTP and websockets, in memory, as strict as Discord.
 //
-// A test builds a world (Person, Guild, Channel, Thread, DM), lets people Say
-// something in it or use a command (Slash, Press), and reads what the bot said
-// (SentTo, Answers). It can make Discord fail: Fail, Refuse, RateLimit,
-// DropConnections, InvalidateSessions, AskReconnect and others. What a client
-// sends that Discord would call malformed is found in Violations.
+// A test creates people and places (Person, Guild, Channel, Thread, DM), has people
+// write (Say) or use commands (Slash, Press), and reads what the bot sent (SentTo,
+// Answers). It can make Discord fail: Fail, Refuse, RateLimit, DropConnections,
+// InvalidateSessions, AskReconnect and others. Violations returns the requests of a
+// client that Discord would refuse as malformed.
 package discordtest
 
 import (
@@ -28,7 +28,7 @@ const ApplicationID = "900000000000000002"
 // Bot is the account of the bot.
 var Bot = User{ID: "900000000000000001", Username: "parley", Discriminator: "0", Bot: true}
 
-// Config says what kind of Discord it is. The zero value is a usual one.
+// Config sets how the server differs from a usual Discord, which is the zero value.
 type Config struct {
 	Addr              string           // to listen on; default "127.0.0.1:0"
 	HeartbeatInterval time.Duration    // told in HELLO; default 41.25 s
@@ -198,8 +198,8 @@ func (s *Server) violate(format string, args ...any) {
 	s.violations = append(s.violations, fmt.Sprintf(format, args...))
 }
 
-// Violations are the malformed requests and payloads so far, in words. A
-// well-made client leaves none, however badly the server behaves.
+// Violations describes the malformed requests and payloads so far. A correct client
+// sends none, however badly the server behaves.
 func (s *Server) Violations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What Discord keeps of a session without a connection. It says no numbers;
-// these are what bots see in practice.
+// How much Discord keeps of a session without a connection. Discord documents no
+// numbers; these are what bots see in practice.
 const (
 	resumeWindow = 3 * time.Minute
 	maxReplay    = 20_000 // events

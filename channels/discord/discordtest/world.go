@@ -216,7 +216,7 @@ func (s *Server) CloseDM(with User, closed bool) {
 	s.dmWith(s.mustUser(with)).closed = closed
 }
 
-// Place is a channel, thread or DM as it is now, and whether there is one.
+// Place returns a channel, thread or DM as it is now, and reports whether it exists.
 func (s *Server) Place(id string) (Channel, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,8 +227,7 @@ func (s *Server) Place(id string) (Channel, bool) {
 	return c.Channel, true
 }
 
-// The must functions are for tests that name what they never made: a mistake
-// of the test, which it should see at once.
+// The must functions panic if a test names something that it never created.
 
 func (s *Server) mustGuild(id string) *guild {
 	g := s.guilds[id]

@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// everybody is what the bots of one server share.
-type everybody struct {
+// sharedState holds what the bots of one server share.
+type sharedState struct {
 	mu          sync.Mutex
 	bots        map[string]*Server // by token
 	supergroups map[int64]*chat    // whose messages have the same ids for all bots
 }
 
-// newBot makes the server as a bot sees it.
-func newBot(url string, with *everybody, bot User, token string) *Server {
+// newBot returns the server as a bot sees it.
+func newBot(url string, with *sharedState, bot User, token string) *Server {
 	s := &Server{
 		URL:      url,
 		Bot:      bot,
@@ -37,10 +37,9 @@ func newBot(url string, with *everybody, bot User, token string) *Server {
 	return s
 }
 
-// AddBot makes another bot and gives the server as that bot sees it: with updates,
-// calls, and private chats of its own, whose messages are numbered for it alone.
-// Supergroups are shared: what is said there is told to every bot that knows the
-// group, under one number.
+// AddBot adds a bot and returns the server as that bot sees it: with updates, calls and
+// private chats of its own, whose messages are numbered separately. Supergroups are shared:
+// a message there goes to every bot that knows the group, with one id.
 func (s *Server) AddBot(bot User) *Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,15 +51,14 @@ func (s *Server) AddBot(bot User) *Server {
 	return newBot(s.URL, s.with, bot, token)
 }
 
-// byToken is the server as the bot with a token sees it, nil when there is none.
+// byToken returns the server as the bot with a token sees it, nil if there is none.
 func (s *Server) byToken(token string) *Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.with.bots[token]
 }
 
-// newChat is a chat that the bot does not know yet, with what other bots know of
-// it.
+// newChat returns a chat that the bot does not know yet, with what other bots know of it.
 func (s *Server) newChat(c Chat) *chat {
 	known := s.with.supergroups[c.ID]
 	if known == nil {
@@ -72,7 +70,7 @@ func (s *Server) newChat(c Chat) *chat {
 	return known
 }
 
-// others are the other bots that are told of what is said in a chat.
+// others returns the other bots that get the messages of a chat.
 func (s *Server) others(c Chat) (list []*Server) {
 	for _, other := range s.with.bots {
 		if other != s && s.with.supergroups[c.ID] != nil && other.chats[c.ID] != nil {

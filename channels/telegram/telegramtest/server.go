@@ -35,7 +35,7 @@ type Server struct {
 
 	http *http.Server // nil for all bots but the first
 	open atomic.Int64 // connections, of the first
-	with *everybody
+	with *sharedState
 
 	mu            *sync.Mutex // of all bots
 	changed       *sync.Cond  // on mu, whenever anything that a test waits for changed
@@ -99,7 +99,7 @@ func Start(addr string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("telegramtest: %w", err)
 	}
-	s := newBot("http://"+l.Addr().String(), &everybody{bots: map[string]*Server{}, supergroups: map[int64]*chat{}}, Bot, Token)
+	s := newBot("http://"+l.Addr().String(), &sharedState{bots: map[string]*Server{}, supergroups: map[int64]*chat{}}, Bot, Token)
 	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ConnState: s.countConnection}
 	go s.http.Serve(l)
 	return s, nil
@@ -246,9 +246,9 @@ func (u update) renumbered(id int64) update {
 	return update{id, append(fmt.Appendf(nil, `{"update_id":%d`, id), u.raw[len(old):]...)}
 }
 
-// OnSend sets what is asked about every sendMessage that the server would
-// take: before it is recorded, and after, when people already see it but the
-// bot has no answer yet. Either may be nil, block, and is called without locks.
+// OnSend sets functions that decide about every sendMessage that the server would take:
+// before is called before the message is recorded, after when people already see it but the
+// bot has no answer yet. Either may be nil or block, and is called without locks.
 func (s *Server) OnSend(before, after func(Message) Verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,7 +307,7 @@ func (s *Server) SetAdmins(group Chat, admins ...User) {
 	s.chatFor(group).admins = admins
 }
 
-// LimitRates answers 429 to messages beyond so many a second in one chat and
+// LimitRates answers 429 to messages beyond these numbers per second, in one chat and
 // over all; 0 is no limit. Chats that were limited before keep their limit.
 func (s *Server) LimitRates(perChat, overAll float64) {
 	s.mu.Lock()
@@ -318,55 +318,55 @@ func (s *Server) LimitRates(perChat, overAll float64) {
 	}
 }
 
-// Sent are the messages that the server took, in order.
+// Sent returns the messages that the server took, in order.
 func (s *Server) Sent() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.sent)
 }
 
-// SentTo are the messages that one chat has got, in order.
+// SentTo returns the messages in one chat, in order.
 func (s *Server) SentTo(chatID int64) []Message {
 	return slices.DeleteFunc(s.Sent(), func(m Message) bool { return m.Chat != chatID })
 }
 
-// Calls is how often a method was called, whatever the answer.
+// Calls returns how often a method was called, whatever the answer.
 func (s *Server) Calls(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[method]
 }
 
-// Log are the calls so far, but for getUpdates and sendMessage.
+// Log returns the calls so far, except getUpdates and sendMessage.
 func (s *Server) Log() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.log)
 }
 
-// Commands is the list of the last setMyCommands, as JSON.
+// Commands returns the list of the last setMyCommands, as JSON.
 func (s *Server) Commands() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.commands
 }
 
-// GroupCommands is the menu of groups, as JSON; "" = the same as elsewhere.
+// GroupCommands returns the menu of groups, as JSON; "" = the same as elsewhere.
 func (s *Server) GroupCommands() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.groupCommands
 }
 
-// Pending is how many updates are not confirmed yet.
+// Pending returns the number of updates that are not confirmed yet.
 func (s *Server) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.queue)
 }
 
-// wait returns when done is true, which is asked whenever the server did
-// something and with the lock held, or with an error when ctx ends.
+// wait returns when done returns true, or with an error when ctx ends. It calls done after
+// everything that the server does, with the lock held.
 func (s *Server) wait(ctx context.Context, what string, done func() bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()

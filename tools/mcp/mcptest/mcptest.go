@@ -1,5 +1,5 @@
-// Package mcptest is an MCP server for tests, which misbehaves where it is asked to. The test
-// binary is the server's program: TestMain calls Main, and Command starts it again.
+// Package mcptest is an MCP server for tests, which can be made to misbehave. The test binary is
+// also the server's program: TestMain calls Main, and Command returns how to start it.
 package mcptest
 
 import (
@@ -33,8 +33,9 @@ const serve = "serve-mcp-for-tests"
 //	"raw"       breaks the protocol in its tools, see rawTools
 //	"circle", "pages", "many"  have lists of tools that never end, or that are long
 //
-// In folder it writes what it does: its process ID and those of its children into "pids", a
-// line for each effect of a tool into "effects": the tool, the id of its arguments and its key.
+// It records what it does in files of folder: its process ID and those of its children in
+// "pids", and a line for each effect of a tool, with the tool, the id of its arguments and its
+// key, in "effects".
 func Command(kind, folder string) (command string, args []string, err error) {
 	command, err = os.Executable()
 	return command, []string{serve, kind, folder}, err
@@ -135,8 +136,7 @@ func Alive(folder string) (pids []string) {
 	return pids
 }
 
-// Hold is the file of the folder that makes a tool with an effect wait, once it has had it,
-// for as long as the file is there.
+// Hold is the name of a file in the folder. While it exists, tools wait after their effect.
 const Hold = "hold"
 
 // tool is what a tool of the server does.
@@ -179,7 +179,7 @@ func New(folder string) *mcp.Server {
 	return server
 }
 
-// effect returns a tool that notes its effect, and waits then as long as it is told to.
+// effect returns a tool that records its effect, and then waits as long as its arguments say.
 func effect(folder, name string) tool {
 	return func(ctx context.Context, r *mcp.CallToolRequest) (string, error) {
 		var arguments struct {
