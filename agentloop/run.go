@@ -39,6 +39,15 @@ type answer struct {
 	warnings   []string // for the user, about budgets
 }
 
+// count adds what a model call has cost, and which model was heard.
+func (a *answer) count(response llm.Response) {
+	a.rounds++
+	a.prompt += response.Usage.Prompt
+	a.cached += response.Usage.Cached
+	a.completion += response.Usage.Completion
+	a.model, a.fallback = response.Model, response.Fallback
+}
+
 // question is what a run answers.
 type question struct {
 	snapshot conversation.Snapshot
@@ -277,21 +286,11 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		g.window.Sent(sent)
 		g.deps.Log.Debug("window", "session", g.loop.key, "run", g.number, "messages", len(sent.Messages)-1, "tokens", sent.Tokens, "left_out", sent.Left, "budget", g.budget)
 		shown := sent // to the model that is called
-		request := llm.Request{
-			Messages: sent.Messages, CacheKey: cacheKey(g.conversation), Options: g.options,
-			Temperature: g.setup.agent.Temperature, MaxOutputTokens: g.setup.agent.MaxOutputTokens,
-			Attempted: func(a llm.Attempt) { g.noteCall(g.loop.router.modelStep(a, shown)) },
-			Waiting:   g.waiting,
-			Rebuild:   func(contextWindow int) []llm.Message { return g.rebuild(contextWindow, &shown) },
-		}
+		request := g.request(sent, &shown)
 		if offered {
 			request.Tools, request.InWords = g.window.Tools(), last
 		}
-		g.text.Reset()
-		if g.thought.Len() > 0 {
-			g.thought.Reset()
-			g.deps.Watcher.Thinking(g.loop.key, g.to, "")
-		}
+		g.clearPreview()
 		asked := time.Now()
 		response, warnings, err := g.loop.router.callModel(ctx, g.setup.model.Model, g.charge, sent.Tokens, request, g.preview)
 		g.warn(ctx, warnings)
@@ -299,11 +298,7 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 			g.noteCall(refusedStep(g.setup.label(), g.deps.Store.At(asked), err))
 			return llm.Response{}, err
 		}
-		g.answer.rounds++
-		g.answer.prompt += response.Usage.Prompt
-		g.answer.cached += response.Usage.Cached
-		g.answer.completion += response.Usage.Completion
-		g.answer.model, g.answer.fallback = response.Model, response.Fallback
+		g.answer.count(response)
 		if !last && shown.Exact {
 			g.calibration().Learn(shown.Tokens, response.Usage.Prompt)
 		}
@@ -329,6 +324,17 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 			g.answer.partial, g.answer.thought = response.Text, response.Reasoning
 		}
 		return response, err
+	}
+}
+
+// request returns a model call without tools. When a fallback model is called, shown becomes what it is sent.
+func (g *generation) request(sent window.List, shown *window.List) llm.Request {
+	return llm.Request{
+		Messages: sent.Messages, CacheKey: cacheKey(g.conversation), Options: g.options,
+		Temperature: g.setup.agent.Temperature, MaxOutputTokens: g.setup.agent.MaxOutputTokens,
+		Attempted: func(a llm.Attempt) { g.noteCall(g.loop.router.modelStep(a, *shown)) },
+		Waiting:   g.waiting,
+		Rebuild:   func(contextWindow int) []llm.Message { return g.rebuild(contextWindow, shown) },
 	}
 }
 
@@ -386,6 +392,15 @@ func (g *generation) waiting(w llm.Waiting) {
 	}
 	g.deps.Watcher.Preview(g.loop.key, g.to, g.notice+w.Words())
 	g.deps.Watcher.Waiting(g.to, w.Words())
+}
+
+// clearPreview forgets what the call before has said and thought.
+func (g *generation) clearPreview() {
+	g.text.Reset()
+	if g.thought.Len() > 0 {
+		g.thought.Reset()
+		g.deps.Watcher.Thinking(g.loop.key, g.to, "")
+	}
 }
 
 func (g *generation) preview(d llm.Delta) {

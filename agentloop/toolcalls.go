@@ -1,11 +1,9 @@
 package agentloop
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,77 +24,65 @@ import (
 // handful at once.
 const maxCalls = 32
 
+// madeCall is what a call of a tool has led to so far.
+type madeCall struct {
+	began  bool
+	result window.Entry     // empty while there is none
+	step   steps.Step       // empty if the trace shows none
+	asked  []approvals.Call // what the server of the tool asks people first
+}
+
+// verdict says what is to be done about a call.
+type verdict int
+
+const (
+	isDone      verdict = iota // it has a result, also one that says why it is not run
+	isRun                      // it is made now
+	isAsked                    // a person must allow it first
+	waitsForOne                // a person was asked already
+)
+
 // resultsOf returns the results of the calls that a message of the model asks for, in their
-// order. Those that the journal does not have yet are called, up to MaxParallelTools at a
-// time. How a call fails is its result, for the model to read. An error means that the run
-// can't go on: ctx has ended, the journal can't be written, or a person must answer first. With
-// errStopped, all calls have a result nevertheless, since the conversation keeps what was done.
+// order. Those that the journal does not have yet are called. How a call fails is its result,
+// for the model to read. An error means that the run can't go on: ctx has ended, the journal
+// can't be written, or a person must answer first. With errStopped, all calls have a result
+// nevertheless, since the conversation keeps what was done.
 func (g *generation) resultsOf(ctx context.Context, said window.Entry, round journal.Round) ([]window.Entry, error) {
 	calls := said.ToolCalls
 	if said.Finish != "" {
 		return g.notRun(calls), nil
 	}
-	results := make([]window.Entry, len(calls))
-	called := make([]steps.Step, len(calls))
-	began := make([]bool, len(calls))
+	made := make([]madeCall, len(calls))
+	var run []int
 	var unasked []approvals.Call
-	asked := make([][]approvals.Call, len(calls)) // by the servers of the calls
 	stillAsked := false
-	var alone error // of the only call, which needs no goroutine
-	var running errgroup.Group
-	running.SetLimit(g.deps.Config.MaxParallelTools)
 	for i, call := range calls {
-		known, isKnown := round.Results[call.ID]
-		q, isAsked := questionOf(g.questions, round, call)
-		in := inputsOf(g.questions, round, call)
-		switch {
-		case isKnown:
-			results[i] = g.seen(ctx, known.Message)
-		case i >= maxCalls:
-			results[i] = g.failedCall(call, fmt.Sprintf("error: not run, because at most %d calls are taken at once; ask again for what is still needed", maxCalls))
-		case g.resuming && g.changed && in.waitsIn(g.loop.router.process):
-			results[i] = g.failedCall(call, callChangedAsking)
-			g.deps.Tools.Forget(call.Name, g.callKey(round, call))
-		case in.areOpen() && in.waitsIn(g.loop.router.process):
-			stillAsked = true
-		case g.resuming && round.Begun[call.ID] && !g.mayRepeat(call) && !in.waitsIn(g.loop.router.process):
-			results[i] = g.failedCall(call, outcomeUnknown)
-			unknown := ToolCall{ToolCall: call, Done: true, Error: "outcome unknown: the gateway stopped"}
-			g.deps.Watcher.Called(g.loop.key, unknown)
-			called[i] = toolStep(unknown, g.deps.Store.Now())
-		case isAsked && refusal(q, call) != "":
-			results[i] = g.failedCall(call, refusal(q, call))
-		case g.resuming && g.changed:
-			results[i] = g.failedCall(call, messageChanged)
-		case !isAsked && len(in) == 0 && g.mustAsk(ctx, call) || isAsked && q.State == approvals.Open:
+		var next verdict
+		switch next, made[i] = g.judge(ctx, i, call, round); next {
+		case isRun:
+			run = append(run, i)
+		case isAsked:
 			unasked = append(unasked, approvals.Call{ID: call.ID, Tool: call.Name, Arguments: call.Arguments})
-		default:
-			run := func() (err error) {
-				began[i] = ctx.Err() == nil
-				results[i], called[i], asked[i], err = g.callTool(ctx, call, round)
-				return err
-			}
-			if len(calls) > 1 {
-				running.Go(run)
-			} else {
-				alone = run()
-			}
+		case waitsForOne:
+			stillAsked = true
 		}
 	}
-	err := cmp.Or(alone, running.Wait())
-	for _, step := range called {
-		if step.Kind != "" {
-			g.answer.steps = append(g.answer.steps, step)
+	err := g.makeCalls(ctx, calls, run, made, round)
+	for _, m := range made {
+		if m.step.Kind != "" {
+			g.answer.steps = append(g.answer.steps, m.step)
 		}
+		unasked = append(unasked, m.asked...)
 	}
 	g.journaled = len(g.answer.steps)
 	if cause := context.Cause(ctx); errors.Is(cause, errStopped) {
-		return g.stoppedCalls(calls, results, began, round), cause
+		g.settleStopped(calls, made, round)
+		return resultsIn(made), cause
 	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}
-	if unasked = slices.Concat(unasked, slices.Concat(asked...)); err == nil && len(unasked) > 0 {
+	if err == nil && len(unasked) > 0 {
 		err = g.askApproval(ctx, round, unasked)
 	}
 	if err == nil && stillAsked {
@@ -105,24 +91,81 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 	if err != nil {
 		return nil, err
 	}
-	return results, nil
+	return resultsIn(made), nil
 }
 
-// stoppedCalls returns the results of calls during which a person has ended the run. Calls that have none are said not
-// to have begun, or to have an unknown outcome.
-func (g *generation) stoppedCalls(calls []llm.ToolCall, results []window.Entry, began []bool, round journal.Round) []window.Entry {
-	for i, call := range calls {
-		switch {
-		case results[i].Role != "":
-		case inputsOf(g.questions, round, call).waitsIn(g.loop.router.process):
-			results[i] = g.failedCall(call, callEndedAsking)
-		case began[i]:
-			results[i] = g.failedCall(call, callInterrupted)
-		default:
-			results[i] = g.failedCall(call, callStopped)
-		}
+func resultsIn(made []madeCall) []window.Entry {
+	results := make([]window.Entry, len(made))
+	for i, m := range made {
+		results[i] = m.result
 	}
 	return results
+}
+
+// judge says what is to be done about the call with an index. It returns the result of a call that is not made now.
+func (g *generation) judge(ctx context.Context, index int, call llm.ToolCall, round journal.Round) (verdict, madeCall) {
+	refused := func(text string) (verdict, madeCall) {
+		return isDone, madeCall{result: g.failedCall(call, text)}
+	}
+	known, isKnown := round.Results[call.ID]
+	q, hasQuestion := questionOf(g.questions, round, call)
+	in := inputsOf(g.questions, round, call)
+	waits := in.waitsIn(g.loop.router.process)
+	switch {
+	case isKnown:
+		return isDone, madeCall{result: g.seen(ctx, known.Message)}
+	case index >= maxCalls:
+		return refused(fmt.Sprintf("error: not run, because at most %d calls are taken at once; ask again for what is still needed", maxCalls))
+	case g.resuming && g.changed && waits:
+		g.deps.Tools.Forget(call.Name, g.callKey(round, call))
+		return refused(callChangedAsking)
+	case in.areOpen() && waits:
+		return waitsForOne, madeCall{}
+	case g.resuming && round.Begun[call.ID] && !g.mayRepeat(call) && !waits:
+		unknown := ToolCall{ToolCall: call, Done: true, Error: "outcome unknown: the gateway stopped"}
+		g.deps.Watcher.Called(g.loop.key, unknown)
+		return isDone, madeCall{result: g.failedCall(call, outcomeUnknown), step: toolStep(unknown, g.deps.Store.Now())}
+	case hasQuestion && refusal(q, call) != "":
+		return refused(refusal(q, call))
+	case g.resuming && g.changed:
+		return refused(messageChanged)
+	case !hasQuestion && len(in) == 0 && g.mustAsk(ctx, call) || hasQuestion && q.State == approvals.Open:
+		return isAsked, madeCall{}
+	}
+	return isRun, madeCall{}
+}
+
+// makeCalls makes the calls with some indexes, up to MaxParallelTools at a time.
+func (g *generation) makeCalls(ctx context.Context, calls []llm.ToolCall, indexes []int, made []madeCall, round journal.Round) error {
+	var running errgroup.Group
+	running.SetLimit(g.deps.Config.MaxParallelTools)
+	for _, i := range indexes {
+		run := func() (err error) {
+			made[i], err = g.callTool(ctx, calls[i], round)
+			return err
+		}
+		if len(indexes) == 1 {
+			return run() // needs no goroutine
+		}
+		running.Go(run)
+	}
+	return running.Wait()
+}
+
+// settleStopped gives calls a result during which a person has ended the run. Calls that have none are said not to have
+// begun, or to have an unknown outcome.
+func (g *generation) settleStopped(calls []llm.ToolCall, made []madeCall, round journal.Round) {
+	for i, call := range calls {
+		switch {
+		case made[i].result.Role != "":
+		case inputsOf(g.questions, round, call).waitsIn(g.loop.router.process):
+			made[i].result = g.failedCall(call, callEndedAsking)
+		case made[i].began:
+			made[i].result = g.failedCall(call, callInterrupted)
+		default:
+			made[i].result = g.failedCall(call, callStopped)
+		}
+	}
 }
 
 // mayRepeat reports whether a call that was under way when the process died is made again.
@@ -136,23 +179,23 @@ func (g *generation) isHarmless(call llm.ToolCall) bool {
 	return known && tool.ReadOnly && tool.Repeatable
 }
 
-// callTool makes a call and stores its result. It returns what the server of the tool asks
-// people, if it does so first.
-func (g *generation) callTool(ctx context.Context, call llm.ToolCall, round journal.Round) (_ window.Entry, _ steps.Step, asked []approvals.Call, err error) {
+// callTool makes a call and stores its result, unless the server of the tool asks people first.
+func (g *generation) callTool(ctx context.Context, call llm.ToolCall, round journal.Round) (made madeCall, err error) {
+	made.began = ctx.Err() == nil
 	if !round.Begun[call.ID] && !g.setup.agent.Tools.Repeatable(call.Name) {
 		if err := g.loop.persist(ctx, "write the journal", func() error { return g.loop.journal.AddBegun(ctx, g.journal, call.ID) }); err != nil {
-			return window.Entry{}, steps.Step{}, nil, err
+			return made, err
 		}
 	}
 	calling, err := g.withInput(tools.WithCallKey(ctx, g.callKey(round, call)), call, round)
 	if err != nil {
-		return window.Entry{}, steps.Step{}, nil, err
+		return made, err
 	}
 	began := time.Now()
 	g.deps.Watcher.Called(g.loop.key, ToolCall{ToolCall: call})
 	returned, err := g.setup.agent.Tools.Call(calling, call.Name, call.Arguments, g.deps.Config.ToolTimeout)
-	if asked := g.formsOf(err, call, round); asked != nil {
-		return window.Entry{}, steps.Step{}, asked, nil
+	if made.asked = g.formsOf(err, call, round); made.asked != nil {
+		return made, nil
 	}
 	if err != nil && ctx.Err() == nil {
 		g.deps.Log.Warn("tool failed", "session", g.loop.key, "tool", call.Name, "error", err)
@@ -165,9 +208,9 @@ func (g *generation) callTool(ctx context.Context, call llm.ToolCall, round jour
 	done := ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: plaintext.ShortLine(failureOf(result), maxStepError)}
 	g.deps.Watcher.Called(g.loop.key, done)
 	g.deps.Log.Debug("tool call", "session", g.loop.key, "run", g.number, "tool", call.Name, "took", done.Took, "failed", result.Failed)
-	step := toolStep(done, g.deps.Store.At(began))
-	stored, err := g.storeResult(ctx, result, step, g.isHarmless(call))
-	return stored, step, nil, err
+	made.step = toolStep(done, g.deps.Store.At(began))
+	made.result, err = g.storeResult(ctx, result, made.step, g.isHarmless(call))
+	return made, err
 }
 
 // callKey returns the idempotency key of a call. A call that is made again after a crash has

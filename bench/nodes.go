@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -242,52 +242,38 @@ func stopOne(ctx context.Context, list []*benchNode, sessions int) (ended float6
 // killOne kills the first gateway while it answers in some sessions, and returns how many seconds each then waits.
 func (b *bench) killOne(ctx context.Context, f *fakes, list []*benchNode, round, sessions int) (waits []float64, err error) {
 	dying, killed := make(chan struct{}), make(chan struct{}) // the model answers after the second one
-	var mu sync.Mutex
-	called := 0
-	all := make(chan struct{})
-	f.model.Reply(func(c llmtest.Call) llmtest.Answer {
-		mu.Lock()
-		if called++; called == sessions {
-			close(all)
-		}
-		mu.Unlock()
-		select {
-		case <-killed:
-		case <-ctx.Done():
-		}
-		return llmtest.Echo(c)
-	})
-	say := func(ctx context.Context, node *benchNode, session int) error {
-		body, err := node.at.sayOnce(ctx, fmt.Sprintf("api:%d-%d", round, session), "A question.", false, fmt.Sprintf("%d-%d", round, session))
-		if err != nil {
-			return err
-		}
-		return body.Close()
-	}
-	doomed := list[0]
+	all := askedOften(ctx, f.model, sessions, killed)
+	doomed, others := list[0], list[1:]
 	g, talking := errgroup.WithContext(ctx)
 	waits = make([]float64, sessions)
 	var died time.Time
 	for session := range sessions {
+		say := func(node *benchNode) error {
+			id := fmt.Sprintf("%d-%d", round, session)
+			body, err := node.at.sayOnce(talking, "api:"+id, "A question.", false, id)
+			if err != nil {
+				return err
+			}
+			return body.Close()
+		}
 		g.Go(func() error {
-			err := say(talking, doomed, session)
+			err := say(doomed)
 			select {
 			case <-dying:
 			default:
 				return fmt.Errorf("a message ended before its gateway was killed: %w", err)
 			}
 			for tried := 0; ; tried++ { // the others refuse no message, but one may not be ready yet
-				err := say(talking, list[1+(session+tried)%(len(list)-1)], session)
+				err := say(others[(session+tried)%len(others)])
 				if err == nil {
-					break
+					waits[session] = time.Since(died).Seconds() // which is set before dying is closed
+					return nil
 				}
 				if talking.Err() != nil || tried > 100 {
 					return err
 				}
 				time.Sleep(50 * time.Millisecond)
 			}
-			waits[session] = time.Since(died).Seconds() // which is set before dying is closed
-			return nil
 		})
 	}
 	select {
@@ -303,4 +289,21 @@ func (b *bench) killOne(ctx context.Context, f *fakes, list []*benchNode, round,
 	close(killed)
 	err = g.Wait()
 	return waits, err
+}
+
+// askedOften has a model answer once released is closed. The channel that it returns is closed when the model was called so often.
+func askedOften(ctx context.Context, model *llmtest.Server, calls int, released <-chan struct{}) <-chan struct{} {
+	all := make(chan struct{})
+	var called atomic.Int64
+	model.Reply(func(c llmtest.Call) llmtest.Answer {
+		if called.Add(1) == int64(calls) {
+			close(all)
+		}
+		select {
+		case <-released:
+		case <-ctx.Done():
+		}
+		return llmtest.Echo(c)
+	})
+	return all
 }

@@ -255,12 +255,23 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	g.router = agentloop.NewRouter(g.loopDeps(registry, content, caps))
+	if err := g.servers.Load(ctx); err != nil {
+		return err
+	}
+	g.sessions = sessions.New(g.store, g.router.Exclusively, g.feed.Changed)
+	g.warnOfConfiguration()
+	return nil
+}
+
+// loopDeps returns what the agent loop works with.
+func (g *Gateway) loopDeps(registry *tools.Registry, content *filecontent.Reader, caps agentloop.Budgets) agentloop.Deps {
 	agent := g.cfg.Agent
 	agent.Titles = agent.Titles && g.thinks() // the offline model makes no titles
-	g.router = agentloop.NewRouter(agentloop.Deps{
+	return agentloop.Deps{
 		Config:        agent,
 		Store:         g.store,
-		Model:         models.List()[0].Model,
+		Model:         g.models.List()[0].Model,
 		Models:        g.namedModels(),
 		Agents:        g.agents(registry),
 		Route:         g.route,
@@ -275,8 +286,8 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 		FileLimits:    g.cfg.Files.Limits(),
 		FileContent:   content,
 		Deliver:       g.deliver,
-		ReleaseMemory: func() { time.AfterFunc(releaseDelay, func() { g.releaseMemory(models) }) },
-		Budget:        g.budgetOf(choice.ContextWindow, g.cfg.LLM.MaxOutputTokens),
+		ReleaseMemory: func() { time.AfterFunc(releaseDelay, func() { g.releaseMemory(g.models) }) },
+		Budget:        g.budgetOf(g.choice.ContextWindow, g.cfg.LLM.MaxOutputTokens),
 		BudgetFor:     func(contextWindow int) int { return g.budgetOf(contextWindow, 0) },
 		Budgets:       caps,
 		Log:           g.log,
@@ -290,13 +301,7 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 		Strategy:     g.cfg.Conversation.TokenStrategy,
 		KeepRecent:   g.cfg.Conversation.KeepRecentMessages,
 		HintPhrases:  g.cfg.Conversation.HintPhrases,
-	})
-	if err := g.servers.Load(ctx); err != nil {
-		return err
 	}
-	g.sessions = sessions.New(g.store, g.router.Exclusively, g.feed.Changed)
-	g.warnOfConfiguration()
-	return nil
 }
 
 // warnOfConfiguration logs what the configuration allows and hardly means.

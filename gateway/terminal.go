@@ -73,6 +73,16 @@ func (g *Gateway) addTerminal(ctx context.Context, t Terminal, getenv func(strin
 			return err
 		}
 	}
+	channel, err := cli.New(g.terminalOptions(t, interactive, intro, recap, statePath(getenv, "history")))
+	if err != nil {
+		return err
+	}
+	g.add(channel, conversation.Scope{Channel: channel.Name(), Key: key})
+	g.terminal = channel
+	return nil
+}
+
+func (g *Gateway) terminalOptions(t Terminal, interactive bool, intro []string, recap []conversation.Message, historyPath string) cli.Options {
 	options := cli.Options{
 		Session:     t.Session,
 		In:          t.In,
@@ -82,13 +92,13 @@ func (g *Gateway) addTerminal(ctx context.Context, t Terminal, getenv func(strin
 		Message:     t.Message,
 		Lines:       t.Lines || term.IsTerminal(int(t.In.Fd())),
 		Folder:      t.Folder,
-		HistoryPath: statePath(getenv, "history"),
+		HistoryPath: historyPath,
 		Intro:       intro,
 		Recap:       recap,
 		Vision:      g.sees(),
 		Files:       hosted.Uploads{Store: g.store, Log: g.log, Most: g.cfg.Files.Limits().MaxFile},
 		Logger:      g.log,
-		Thought:     func(ctx context.Context) (string, error) { return g.lastThought(ctx, key) },
+		Thought:     func(ctx context.Context) (string, error) { return g.lastThought(ctx, cli.Key(t.Session)) },
 		Abandoned:   exitBrokenPipe,
 	}
 	for _, c := range command.All() {
@@ -96,13 +106,7 @@ func (g *Gateway) addTerminal(ctx context.Context, t Terminal, getenv func(strin
 	}
 	options.Commands = append(options.Commands, cli.Command{Name: cli.AttachCommand, Description: "Send a file: /attach FILE what it is"})
 	options.Commands = append(options.Commands, cli.Command{Name: cli.ThoughtCommand, Description: "Show what the model thought before its last answer"})
-	channel, err := cli.New(options)
-	if err != nil {
-		return err
-	}
-	g.add(channel, conversation.Scope{Channel: channel.Name(), Key: key})
-	g.terminal = channel
-	return nil
+	return options
 }
 
 // intro returns the lines that a chat begins with: the model and its problem, and links.

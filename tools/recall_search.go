@@ -24,41 +24,17 @@ const (
 // as fit on the page, or on half of it if the model names no limit. The best few are shown with the turn before and
 // after them.
 func (r *recall) search(ctx context.Context, a recallArguments) (string, error) {
-	query := search.Query{Key: r.session.Key, Words: a.Query, ExceptTool: RecallName}
-	where := "this conversation"
-	switch a.Scope {
-	case "", "conversation":
-		query.Conversation = r.session.Conversation
-	case "session":
-		where = "this chat"
-	default:
-		return "", fmt.Errorf("there is no scope %q; allowed are conversation, session", a.Scope)
-	}
-	if strings.TrimSpace(a.Query) == "" {
-		return "", errors.New("search needs a query: a few words, or a \"quoted phrase\"")
-	}
-	if len(a.Query) > recallQueryBytes {
-		return "", fmt.Errorf("the query has %d bytes; a few words are enough, at most %d bytes", len(a.Query), recallQueryBytes)
+	query, where, err := r.query(a)
+	if err != nil {
+		return "", err
 	}
 	limit := a.limit(recallMost)
 	found, err := r.find(ctx, query, a.Offset+limit+1)
 	if err != nil {
 		return "", err
 	}
-	words := quoted(oneLine(a.Query, 100))
-	wider := ""
-	if query.Conversation != "" {
-		wider = "earlier conversations of this chat: scope session"
-	}
 	if a.Offset >= len(found) {
-		if a.Offset > 0 {
-			return fmt.Sprintf("Nothing further in %s has the words %s.", where, words), nil
-		}
-		text := fmt.Sprintf("Nothing in %s has the words %s. Try fewer or other words", where, words)
-		if wider != "" {
-			text += ", or scope session for the earlier conversations of this chat"
-		}
-		return text + ".", nil
+		return nothingFound(a, where), nil
 	}
 	if a.Limit == 0 {
 		r.tokens /= 2
@@ -69,23 +45,63 @@ func (r *recall) search(ctx context.Context, a recallArguments) (string, error) 
 	}
 	read := a.Offset + len(p.blocks)
 	p.frame = func(left int) (head, foot string) {
-		head = fmt.Sprintf("Found for %s in %s, the best first; “>” stands before each message that was found.", words, where)
-		var more []string
-		if end := read - left; end < len(found) {
-			more = append(more, fmt.Sprintf("next matches: offset %d", end))
+		head = fmt.Sprintf("Found for %s in %s, the best first; “>” stands before each message that was found.", a.words(), where)
+		next := 0
+		if read-left < len(found) {
+			next = read - left
 		}
-		around := "around a turn: action range with start_turn and end_turn"
-		if query.Conversation == "" {
-			around += ", and conversation where one is named"
-		} else {
-			around += r.ofConversation()
-		}
-		if more = append(more, around); wider != "" {
-			more = append(more, wider)
-		}
-		return head, footOf(more...)
+		return head, r.searchFoot(query.Conversation == "", next)
 	}
 	return p.fit(r.counter, r.tokens), nil
+}
+
+// query returns what the archive is asked, and says where it looks.
+func (r *recall) query(a recallArguments) (query search.Query, where string, err error) {
+	query = search.Query{Key: r.session.Key, Words: a.Query, ExceptTool: RecallName}
+	where = "this conversation"
+	switch a.Scope {
+	case "", "conversation":
+		query.Conversation = r.session.Conversation
+	case "session":
+		where = "this chat"
+	default:
+		return query, "", fmt.Errorf("there is no scope %q; allowed are conversation, session", a.Scope)
+	}
+	if strings.TrimSpace(a.Query) == "" {
+		return query, "", errors.New("search needs a query: a few words, or a \"quoted phrase\"")
+	}
+	if len(a.Query) > recallQueryBytes {
+		return query, "", fmt.Errorf("the query has %d bytes; a few words are enough, at most %d bytes", len(a.Query), recallQueryBytes)
+	}
+	return query, where, nil
+}
+
+// words returns the beginning of what is searched for, in quotation marks.
+func (a recallArguments) words() string { return quoted(oneLine(a.Query, 100)) }
+
+func nothingFound(a recallArguments, where string) string {
+	if a.Offset > 0 {
+		return fmt.Sprintf("Nothing further in %s has the words %s.", where, a.words())
+	}
+	text := fmt.Sprintf("Nothing in %s has the words %s. Try fewer or other words", where, a.words())
+	if a.Scope != "session" {
+		text += ", or scope session for the earlier conversations of this chat"
+	}
+	return text + "."
+}
+
+// searchFoot returns the last line of a page of matches: what the model can ask for next. next is the offset of further matches, 0
+// if there are none.
+func (r *recall) searchFoot(everywhere bool, next int) string {
+	var more []string
+	if next > 0 {
+		more = append(more, fmt.Sprintf("next matches: offset %d", next))
+	}
+	around := "around a turn: action range with start_turn and end_turn"
+	if everywhere {
+		return footOf(append(more, around+", and conversation where one is named")...)
+	}
+	return footOf(append(more, around+r.ofConversation(), "earlier conversations of this chat: scope session")...)
 }
 
 // turnKey names a turn.
