@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +36,11 @@ func startFakes() (*fakes, error) {
 	}
 	model.Quiet()
 	f := &fakes{telegram: telegram, model: model, modelURL: model.URL(), talks: map[int64]*talk{}}
-	telegram.OnSend(nil, f.receive)
+	telegram.OnSend(nil, func(m telegramtest.Message) telegramtest.Verdict {
+		f.hear(m)
+		return telegramtest.Verdict{}
+	})
+	telegram.OnEdit(f.hear)
 	return f, nil
 }
 
@@ -44,11 +49,16 @@ func (f *fakes) close() {
 	f.model.Close()
 }
 
-// receive is called when the bot's message is in the chat, before the bot knows.
-func (f *fakes) receive(m telegramtest.Message) telegramtest.Verdict {
-	f.talk(m.Chat).heard <- m.Text
-	return telegramtest.Verdict{}
+// hear is called when the bot's message, or an edit of it, is in the chat, before the bot knows. A part of an answer
+// is shown when the machine is slow.
+func (f *fakes) hear(m telegramtest.Message) {
+	if !strings.HasSuffix(m.Text, previewMark) {
+		f.talk(m.Chat).heard <- m.Text
+	}
 }
+
+// previewMark is the end of a message that shows an answer while it is written.
+const previewMark = " …"
 
 // answerTimeout is when an answer counts as missing.
 const answerTimeout = 60 * time.Second
