@@ -315,11 +315,13 @@ func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at 
 
 // takeAsides gives the commands that were carried out at once while the first message of a conversation waited, such
 // as the answer to a question, to that conversation: their replies are shown in it, and deleted with it. They
-// were stored before there was one, or while the session still had another.
+// were stored before there was one, or while the session still had another. Where a later message was answered first, as
+// with several bots, the later commands belong to its conversation.
 func takeAsides(ctx context.Context, tx *sql.Tx, run, session, conversation int64) error {
-	_, err := tx.ExecContext(ctx, `UPDATE outbox SET through = 0 WHERE session_id = ? AND notice = 1 AND run_id > ?`, session, run)
+	const asides = `session_id = ?1 AND kind = 'command' AND NOT EXISTS (SELECT 1 FROM runs WHERE session_id = ?1 AND id > ?2 AND kind = 'agent')`
+	_, err := tx.ExecContext(ctx, `UPDATE outbox SET through = 0 WHERE session_id = ?1 AND notice = 1 AND run_id IN (SELECT id FROM runs WHERE id > ?2 AND `+asides+`)`, session, run)
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE runs SET conversation_id = ? WHERE id > ? AND session_id = ?`, conversation, run, session)
+		_, err = tx.ExecContext(ctx, `UPDATE runs SET conversation_id = ?3 WHERE id > ?2 AND `+asides, session, run, conversation)
 	}
 	return err
 }
