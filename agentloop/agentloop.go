@@ -56,8 +56,8 @@ type Deps struct {
 	// Spread reports whether the nodes that share a database share the sessions of a channel evenly. All
 	// others are worked where their messages arrive. nil: no channel's.
 	Spread func(key conversation.Key) bool
-	// BudgetFor returns the budget of a fallback model that takes so many tokens, see
-	// window.Budget. nil: it is sent the same list.
+	// BudgetFor returns the budget of a fallback model with this context window, in tokens, see
+	// window.Budget. nil: a fallback is sent the same list.
 	BudgetFor func(contextWindow int) int
 
 	// OfPrograms reports whether programs talk in a session: the model makes no titles
@@ -94,7 +94,7 @@ type Deps struct {
 	CarrySummary bool
 }
 
-// Model answers a list of messages. *llm.Client and *llm.Offline are models.
+// Model answers a list of messages. *llm.Client and *llm.Offline implement it.
 type Model interface {
 	// Complete returns the answer, and passes its text to stream as it arrives. When
 	// ctx ends, it returns at once with the text so far and an error that wraps the
@@ -113,8 +113,8 @@ type Watcher interface {
 	Preview(key conversation.Key, to conversation.Destination, text string)
 	// Waiting reports in words for people why no answer comes yet. Preview has shown the same words.
 	Waiting(to conversation.Destination, words string)
-	// Thinking reports all that the model has thought so far in a call, which is for nobody but
-	// those who look on in a page of the gateway, or sit at its terminal. "" begins another call.
+	// Thinking reports all of the model's reasoning so far in a call. Only the gateway's pages and its
+	// terminal show it, chat platforms do not. "" begins another call.
 	Thinking(key conversation.Key, to conversation.Destination, text string)
 	// Called reports that a tool call has begun or ended.
 	Called(key conversation.Key, call ToolCall)

@@ -46,7 +46,7 @@ func (g *generation) mustAsk(ctx context.Context, call llm.ToolCall) bool {
 	if g.standing == nil {
 		list, err := g.loop.approvals.Standing(ctx, g.loop.key)
 		if err != nil {
-			g.deps.Log.Warn("tools that are always allowed not read", "session", g.loop.key, "error", err)
+			g.deps.Log.Warn("list of always allowed tools not read", "session", g.loop.key, "error", err)
 			return true
 		}
 		g.standing = map[string]bool{}
@@ -57,7 +57,7 @@ func (g *generation) mustAsk(ctx context.Context, call llm.ToolCall) bool {
 	return !g.standing[call.Name]
 }
 
-// questionOf returns the question whether a call of a round may be made, if there is one.
+// questionOf returns the approval question about a call of a round, if there is one.
 func questionOf(all []approvals.Question, round journal.Round, call llm.ToolCall) (q approvals.Question, asked bool) {
 	i := slices.IndexFunc(all, func(q approvals.Question) bool {
 		return q.Form == nil && q.Round == round.Totals.Calls && q.CallID == call.ID
@@ -68,8 +68,8 @@ func questionOf(all []approvals.Question, round journal.Round, call llm.ToolCall
 	return all[i], true
 }
 
-// refusal returns the result of a call that was asked about and is not made, "" if it is
-// allowed.
+// refusal returns the result of a call that was not allowed, "" if its question was answered
+// with yes.
 func refusal(q approvals.Question, call llm.ToolCall) string {
 	switch {
 	case q.Tool != call.Name || q.Arguments != call.Arguments:
@@ -247,8 +247,9 @@ func plainAnswer(in conversation.Inbound, took []conversation.Inbound, open []ap
 	return c, false
 }
 
-// endAsked ends a run that waits for an answer, without asking the model again, by the last of
-// some messages, or by its number without any. A /stop also settles the texts before it.
+// endAsked ends a run that waits for an answer, without calling the model again. until are the waiting
+// messages up to the command that ends the run; none means that the run was cancelled by its number. A
+// /stop also settles the texts before it.
 func (l *loop) endAsked(runs context.Context, snapshot conversation.Snapshot, took, until []conversation.Inbound, open []approvals.Question) bool {
 	var q question
 	snapshot.Waiting = took
@@ -290,8 +291,8 @@ func (l *loop) sayMessagesWait(runs context.Context, later []conversation.Inboun
 	}
 }
 
-// diedInRound reports whether the last round of a run was left by a process that died: one that
-// waits for an answer has called nothing whose result is missing.
+// diedInRound reports whether the last round of a run was left by a process that died. A round that
+// only waits for an answer does not count: no call of it has begun and lacks its result.
 func diedInRound(run journal.Run, deaths int, all []approvals.Question, process string) bool {
 	if deaths > 1 || len(run.Rounds) == 0 {
 		return true

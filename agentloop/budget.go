@@ -197,7 +197,7 @@ func (l *loop) overBudgetRun(runs context.Context, q question, a answer, failure
 	if len(a.messages) == 0 {
 		run.Effect = conversation.Effect{Undo: q.undo}
 	} else {
-		text += "\n\nI had to end in the middle of my work. " + doneInWords(a.messages) + " What it brought is kept."
+		text += "\n\nI had to end in the middle of my work. " + doneInWords(a.messages) + " The results are kept."
 	}
 	l.deps.Log.Info("run over budget", "session", l.key, "run", run.ID(), "tool_rounds", len(a.messages))
 	run.Replies = l.unanswered(q.took, text+"\n\nYour message is kept; /retry answers it then.")

@@ -27,7 +27,7 @@ type request struct {
 	Session conversation.Key `json:"session"`
 	Placed  int64            `json:"placed,omitempty"` // the node that is to work the session if none does
 	Stop    bool             `json:"stop,omitempty"`   // a /stop is among what waits
-	Edited  bool             `json:"edited,omitempty"` // a loop that exists has to read the store, others need not
+	Edited  bool             `json:"edited,omitempty"` // a running loop must read the store again; none is started for this
 	Cancel  int64            `json:"cancel,omitempty"` // the run to stop; 0 = none
 }
 
@@ -87,8 +87,8 @@ func (l *loop) forward(placed int64) (done bool) {
 	return !tasks
 }
 
-// giveUp gives the session up, so that the node to answers what waits, or if that is 0, any other one. It reports
-// whether the loop goes on, to tell that node.
+// giveUp runs the waiting tasks and prepares the loop to give up its session to the node to, or to any
+// node if to is 0. It reports whether the loop continues, in order to notify that node.
 func (l *loop) giveUp(intake, runs context.Context, to int64) (again bool) {
 	l.runTasks(runs)
 	l.forget()
@@ -109,9 +109,9 @@ func (l *loop) forget() {
 	l.mail.put(signal{key: l.key}) // reads the store
 }
 
-// placedElsewhere returns the node that is to work a session, 0 if that is this one, or if any node
-// may work the session. chosen says that another node has chosen this one. A node that hands its work over works
-// no sessions but those that it still owns.
+// placedElsewhere returns the node that should work a session. It returns 0 if that is this node, or if
+// any node may work the session. chosen reports that another node has chosen this one. A node that hands
+// its work over works only the sessions that it still owns.
 func (r *Router) placedElsewhere(key conversation.Key, chosen bool) int64 {
 	node := r.deps.Store.Node()
 	if node.Owns(string(key)) {
@@ -190,7 +190,8 @@ func (r *Router) sweep(ctx context.Context, scopes []conversation.Scope) {
 	}
 }
 
-// sweepOnce looks for what waits. Only a regular sweep counts for how long messages wait.
+// sweepOnce looks for waiting messages and wakes their loops. Only regular sweeps are counted in
+// waited.sweeps.
 func (r *Router) sweepOnce(ctx context.Context, scopes []conversation.Scope, regular bool) error {
 	found := map[conversation.Key][]conversation.Revision{}
 	for _, scope := range scopes {
@@ -220,10 +221,10 @@ func (r *Router) sweepOnce(ctx context.Context, scopes []conversation.Scope, reg
 	return nil
 }
 
-// takesAtOnce reports whether this node works a session that a sweep finds for the first time. What belongs on
-// another node may just be on its way there, and the node at which a message has arrived may be about to take it.
-// left says that a node has worked the session and is dead. What this node has told another one of, which has given the
-// session up since, it takes itself.
+// takesAtOnce reports whether this node takes a session as soon as a sweep finds it for the first time,
+// instead of at the next sweep. It must not where another node may be about to take the session: the one
+// it is placed on, or the one at which its message has arrived. left reports that the node that worked the
+// session is dead. A session that this node has forwarded, and whose owner has given it up since, is taken.
 func (r *Router) takesAtOnce(key conversation.Key, left bool) bool {
 	if r.deps.Spread != nil && r.deps.Spread(key) {
 		return r.placedElsewhere(key, false) == 0

@@ -13,8 +13,8 @@ import (
 )
 
 // The server of a tool may ask people something in the middle of a call. Its question is
-// stored and asked as one about an approval is. The call is made again with the answers. A call
-// that the server keeps open meanwhile ends with the process.
+// stored and asked like a question about an approval. The call is then made again with the answers,
+// or, if the server has kept it open, continued. A call that is kept open is lost when the process ends.
 
 // The results of calls whose server waited for an answer when they were ended.
 const (
@@ -39,7 +39,7 @@ func inputsOf(all []approvals.Question, round journal.Round, call llm.ToolCall) 
 	return last
 }
 
-// stop returns the number of the stop, 0 for none.
+// stop returns the number of the stop at which the questions were asked, 0 for none.
 func (in inputs) stop() int {
 	if len(in) == 0 {
 		return 0
@@ -47,8 +47,8 @@ func (in inputs) stop() int {
 	return in[0].Stop
 }
 
-// waitsIn reports whether the call waits for these answers, so that it can go on with them in a
-// process: the server was not told them, and no other process held the call open.
+// waitsIn reports whether a process can continue the call with these answers: the server has not
+// received them yet, and no other process held the call open.
 func (in inputs) waitsIn(process string) bool {
 	return len(in) > 0 && !in[0].Delivered && !in[0].IsLost(process)
 }
@@ -64,7 +64,7 @@ func (in inputs) areOpen() bool {
 	return false
 }
 
-// given returns the answers as the server is told them.
+// given returns the answers in the form that is sent to the server.
 func (in inputs) given() tools.Input {
 	given := tools.Input{State: in[0].Form.State, Held: in.isHeld(), Answers: map[string]tools.InputAnswer{}}
 	for _, q := range in {

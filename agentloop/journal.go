@@ -39,7 +39,7 @@ const (
 type unfinished struct {
 	journal.Run
 	found bool // there is such a run
-	known bool // Run is what the store holds; else it must be read before it is gone on with
+	known bool // Run is what the store holds; otherwise it must be read before the run continues
 
 	questions []approvals.Question // that the run has asked, as readQuestions has read them
 }
@@ -141,7 +141,7 @@ func (l *loop) takeUp(runs context.Context, q question) (run journal.Run, deaths
 	return run, deaths, err
 }
 
-// suspend leaves a run unfinished because the process ends in good order.
+// suspend leaves a run unfinished at an orderly shutdown, so that the next process continues it.
 func (l *loop) suspend(runs context.Context, run journal.Run) {
 	if !l.unfinished.found {
 		return
@@ -257,7 +257,7 @@ func (g *generation) show(said window.Entry, round journal.Round) {
 	}
 }
 
-// resumed notes that the run goes on in its last round.
+// resumed prepares the run to continue in its last round.
 func (g *generation) resumed(round journal.Round) {
 	g.logAnswers(round)
 	if g.died {

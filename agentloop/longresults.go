@@ -14,9 +14,9 @@ import (
 	"parley/tools"
 )
 
-// withWhole returns the result of a call, which is cut, with a file of the session that has
-// all of it. The model reads it as any file, page by page. A file that can't be kept is told
-// of in the result.
+// withWhole stores the whole text of a result that was cut as a file of the session, and returns the
+// result with a line that names the file. The model reads it page by page, like any file. If the file
+// can't be kept, the line says why.
 func (g *generation) withWhole(ctx context.Context, result conversation.Message, whole string) conversation.Message {
 	sum := sha256.Sum256([]byte(result.ToolCallID + "\n" + whole))
 	name := fmt.Sprintf("%s-%x.txt", result.ToolName, sum[:4])

@@ -34,7 +34,7 @@ type loop struct {
 	cache     cache
 	burst     burst
 
-	toldToWait int64 // the first message of the run whose chat was told last that it waits for its turn
+	toldToWait int64 // ID of the message whose chat was told last that it waits for its turn
 
 	journal    *journal.Journal
 	approvals  *approvals.Approvals

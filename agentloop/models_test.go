@@ -90,7 +90,7 @@ func TestRemovalOfTheChosenModelIsReportedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := h.ask(room, "one")
-	for _, want := range []string{"echo: one", "The model gone is not offered any more. This chat uses fake now.", "The agent away is not there any more."} {
+	for _, want := range []string{"echo: one", "The model gone is not offered any more. This chat uses fake now.", "The agent away is not offered any more."} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the answer lacks %q: %q", want, got)
 		}
@@ -343,7 +343,7 @@ func TestInstructionsAreSetInTheChat(t *testing.T) {
 	if got := h.ask(room, "/instructions set "+strings.Repeat("long ", 4000)); !strings.Contains(got, "at most") {
 		t.Errorf("too long: %q", got)
 	}
-	if got := h.ask(room, "/instructions frobnicate"); !strings.Contains(got, "nothing `/instructions` can do") {
+	if got := h.ask(room, "/instructions frobnicate"); !strings.Contains(got, "`/instructions` can't do that") {
 		t.Errorf("another word: %q", got)
 	}
 }

@@ -26,7 +26,7 @@ func (g *generation) openWithSummary(ctx context.Context, q *question) {
 		return
 	}
 	stretch := summary.Stretch{After: ended.Summary, Messages: newestWithin(ended.History, g.setup.model.Budget/2)}
-	answer, err := g.ask(ctx, aside{steps.PurposeSummary, openingTimeout, openingPrompt, summaryQuestion(stretch)})
+	answer, err := g.ask(ctx, sideCall{steps.PurposeSummary, openingTimeout, openingPrompt, summaryQuestion(stretch)})
 	text := ""
 	if err == nil {
 		text, err = summaryOf(answer)

@@ -113,7 +113,7 @@ func modelNotices(run *conversation.Run, q question, a answer) (list []string) {
 	}
 	if lost := q.setup.lostAgent; lost != "" {
 		run.Effect.Agent = &none
-		list = append(list, fmt.Sprintf("↪ *The agent %s is not there any more. This chat has its usual one now.*", plaintext.ShortLine(lost, 64)))
+		list = append(list, fmt.Sprintf("↪ *The agent %s is not offered any more. This chat uses its usual one now.*", plaintext.ShortLine(lost, 64)))
 	}
 	return list
 }

@@ -51,7 +51,7 @@ func (l *loop) awaitTurn(intake context.Context, first conversation.Inbound) boo
 	return false
 }
 
-// turnWords tells the chat that an answer waits.
+// turnWords returns the text that tells a chat how long its answer waits.
 func turnWords(perMinute int, wait time.Duration) string {
 	answers := "1 answer"
 	if perMinute > 1 {

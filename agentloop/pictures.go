@@ -47,7 +47,7 @@ func (g *generation) keepable(ctx context.Context, list []media.Image) (kept []m
 			refused = append(refused, fmt.Sprintf("⚠️ The picture %s, which the model made, can't be kept: %s.", image.Name, beyond.Words))
 			continue
 		case err != nil:
-			g.deps.Log.Warn("room for the pictures of the model not read", "session", g.loop.key, "error", err)
+			g.deps.Log.Warn("file limits for pictures of the model not read", "session", g.loop.key, "error", err)
 		}
 		kept = append(kept, image)
 	}
@@ -73,7 +73,7 @@ func (g *generation) withinLimits(ctx context.Context, m conversation.Message) c
 	var refused *files.RefusedError
 	if !errors.As(err, &refused) {
 		if err != nil {
-			g.deps.Log.Warn("room for the pictures of a tool not read", "session", g.loop.key, "error", err)
+			g.deps.Log.Warn("file limits for pictures of a tool not read", "session", g.loop.key, "error", err)
 		}
 		return m
 	}

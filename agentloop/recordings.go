@@ -44,11 +44,11 @@ func (l *loop) addCalls(ctx context.Context, run conversation.Run, id string, ca
 	if len(calls) == 0 {
 		return
 	}
-	beside := l.besideOf(run, id)
-	beside.Steps = calls
+	record := l.backgroundOf(run, id)
+	record.Steps = calls
 	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := usage.New(l.deps.Store).AddBackground(storing, beside); err != nil {
-		l.deps.Log.Warn("cost of a call not stored", "run", beside.Run, "purpose", steps.PurposeTranscription, "error", err)
+	if err := usage.New(l.deps.Store).AddBackground(storing, record); err != nil {
+		l.deps.Log.Warn("cost of a call not stored", "run", record.Run, "purpose", steps.PurposeTranscription, "error", err)
 	}
 }

@@ -94,11 +94,11 @@ func (l *loop) requestSummary(run conversation.Run) {
 	if _, ours := l.router.summaries.begin(id); !ours {
 		return
 	}
-	key, beside, model := l.key, l.besideOf(run, id), l.router.setups.of(run.Conversation, run.Took[0]).model
+	key, record, model := l.key, l.backgroundOf(run, id), l.router.setups.of(run.Conversation, run.Took[0]).model
 	taken := l.router.background.submit(func(ctx context.Context) {
 		defer l.router.summaries.end(id)
-		made, err := l.router.summarize(ctx, id, enough, before, asker{budget: model.Budget, call: func(ctx context.Context, a aside) (llm.Response, error) {
-			return l.router.askBeside(ctx, key, model.Model, beside, a)
+		made, err := l.router.summarize(ctx, id, enough, before, asker{budget: model.Budget, call: func(ctx context.Context, a sideCall) (llm.Response, error) {
+			return l.router.askInBackground(ctx, key, model.Model, record, a)
 		}})
 		if err != nil && ctx.Err() == nil {
 			l.deps.Log.Warn("summary failed; the next answer tries again", "session", key, "error", err)
@@ -217,7 +217,7 @@ func (r *Router) summarizeStretch(ctx context.Context, id string, before int64, 
 	if err != nil || len(stretch.Messages) == 0 {
 		return false, err
 	}
-	answer, err := ask.call(ctx, aside{steps.PurposeSummary, summaryTimeout, summaryPrompt, summaryQuestion(stretch)})
+	answer, err := ask.call(ctx, sideCall{steps.PurposeSummary, summaryTimeout, summaryPrompt, summaryQuestion(stretch)})
 	if err != nil {
 		return false, err
 	}

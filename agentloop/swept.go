@@ -8,7 +8,7 @@ import (
 	"parley/conversation"
 )
 
-// swept are the sessions in which messages wait although no other node works them, as of the latest sweep.
+// swept holds the sessions that the latest sweep has found: messages wait in them, and no other node works them.
 type swept struct {
 	mu       sync.Mutex
 	sessions map[conversation.Key]waited
@@ -16,14 +16,14 @@ type swept struct {
 	forwarded map[conversation.Key]bool // another node was told of what waits here
 }
 
-// waited is how long the oldest message of a session waits.
+// waited says how long the oldest message of a session has waited, counted in sweeps.
 type waited struct {
 	inbound int64
 	sweeps  int // that have found it
 }
 
-// look returns how long what was found waits, in the sessions of a list. found holds what waits in each session, in order. Of a
-// regular sweep it keeps that for the next ones.
+// look returns how long the oldest message of each listed session has waited. found holds the waiting
+// messages of each session, oldest first. The result of a regular sweep is kept and compared with the next.
 func (s *swept) look(list []cluster.Claimable, found map[conversation.Key][]conversation.Revision, regular bool) map[conversation.Key]waited {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +67,8 @@ func (s *swept) wasForwarded(key conversation.Key) bool {
 	return s.forwarded[key]
 }
 
-// has reports whether a session has waited for two sweeps, so that any node may take it: the node that it
-// belongs on does not.
+// has reports whether at least two sweeps have found a session. The node that it is placed on does not
+// take it then, so any node may.
 func (s *swept) has(key conversation.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,10 +35,10 @@ func (l *loop) requestTitle(run conversation.Run, done conversation.Committed) {
 	if l.cache.snapshot.Older > 0 || c.State.Turns > titleTurns || c.Title == "" || c.Title != titleOf(nil, history) {
 		return
 	}
-	key, to, excerpt, beside := l.key, run.Took[0].Destination(), excerptOf(history), l.besideOf(run, done.Conversation.ID)
+	key, to, excerpt, record := l.key, run.Took[0].Destination(), excerptOf(history), l.backgroundOf(run, done.Conversation.ID)
 	model := l.router.setups.of(run.Conversation, run.Took[0]).model.Model
 	l.router.background.submit(func(ctx context.Context) {
-		if err := l.router.makeTitle(ctx, key, c, to, model, beside, excerpt); err != nil && ctx.Err() == nil {
+		if err := l.router.makeTitle(ctx, key, c, to, model, record, excerpt); err != nil && ctx.Err() == nil {
 			l.deps.Log.Warn("title failed; the first line stays", "session", key, "error", err)
 		}
 	})
@@ -46,8 +46,8 @@ func (l *loop) requestTitle(run conversation.Run, done conversation.Committed) {
 
 // makeTitle makes and stores a title. It runs in the background; the loop may have
 // ended.
-func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, to conversation.Destination, model Model, beside usage.Background, excerpt string) error {
-	answer, err := r.askBeside(ctx, key, model, beside, aside{steps.PurposeTitle, titleTimeout, titlePrompt, excerpt})
+func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, to conversation.Destination, model Model, record usage.Background, excerpt string) error {
+	answer, err := r.askInBackground(ctx, key, model, record, sideCall{steps.PurposeTitle, titleTimeout, titlePrompt, excerpt})
 	if err != nil {
 		return err
 	}

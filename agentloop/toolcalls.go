@@ -36,10 +36,10 @@ type madeCall struct {
 type verdict int
 
 const (
-	isDone      verdict = iota // it has a result, also one that says why it is not run
-	isRun                      // it is made now
-	isAsked                    // a person must allow it first
-	waitsForOne                // a person was asked already
+	isDone         verdict = iota // it has a result, also one that says why it is not run
+	isRun                         // it is made now
+	isAsked                       // a person must allow it first
+	waitsForAnswer                // a person was asked already
 )
 
 // resultsOf returns the results of the calls that a message of the model asks for, in their
@@ -63,7 +63,7 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 			run = append(run, i)
 		case isAsked:
 			unasked = append(unasked, approvals.Call{ID: call.ID, Tool: call.Name, Arguments: call.Arguments})
-		case waitsForOne:
+		case waitsForAnswer:
 			stillAsked = true
 		}
 	}
@@ -102,7 +102,7 @@ func resultsIn(made []madeCall) []window.Entry {
 	return results
 }
 
-// judge says what is to be done about the call with an index. It returns the result of a call that is not made now.
+// judge decides what happens to one call of a round. It also returns the result of a call that is not made now.
 func (g *generation) judge(ctx context.Context, index int, call llm.ToolCall, round journal.Round) (verdict, madeCall) {
 	refused := func(text string) (verdict, madeCall) {
 		return isDone, madeCall{result: g.failedCall(call, text)}
@@ -120,7 +120,7 @@ func (g *generation) judge(ctx context.Context, index int, call llm.ToolCall, ro
 		g.deps.Tools.Forget(call.Name, g.callKey(round, call))
 		return refused(callChangedAsking)
 	case in.areOpen() && waits:
-		return waitsForOne, madeCall{}
+		return waitsForAnswer, madeCall{}
 	case g.resuming && round.Begun[call.ID] && !g.mayRepeat(call) && !waits:
 		unknown := ToolCall{ToolCall: call, Done: true, Error: "outcome unknown: the gateway stopped"}
 		g.deps.Watcher.Called(g.loop.key, unknown)
@@ -152,8 +152,8 @@ func (g *generation) makeCalls(ctx context.Context, calls []llm.ToolCall, indexe
 	return running.Wait()
 }
 
-// settleStopped gives calls a result during which a person has ended the run. Calls that have none are said not to have
-// begun, or to have an unknown outcome.
+// settleStopped gives each call without a result one, after a person has ended the run: the call has
+// not begun, or its outcome is unknown.
 func (g *generation) settleStopped(calls []llm.ToolCall, made []madeCall, round journal.Round) {
 	for i, call := range calls {
 		switch {

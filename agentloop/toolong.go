@@ -21,7 +21,7 @@ func (g *generation) tooLong(failure *llm.Error, sent window.List) error {
 	told := *failure
 	told.Err = fmt.Errorf("%w; the last list had %d tokens, %d of them for the system prompt, the tools and the frame: "+
 		"check context_window and max_output_tokens in [llm], and the limits of the server", failure.Err, sent.Tokens, g.window.Fixed())
-	told.User = "The model's server refuses this message as too long, whatever is left out beside it. Please tell whoever runs this assistant."
+	told.User = "The model's server refuses this message as too long, even without the rest of the conversation. Please tell whoever runs this assistant."
 	if question, found := g.window.Question(); found && question.Tokens > window.MinQuestion {
 		length := utf8.RuneCountInString(question.Content)
 		told.User = fmt.Sprintf("Your message is too long for the model: it has about %d characters, and even a part of about %d was refused. "+
@@ -34,7 +34,7 @@ func (g *generation) tooLong(failure *llm.Error, sent window.List) error {
 func (g *generation) noRoom(sent window.List) error {
 	return &llm.Error{
 		Kind: llm.KindTooLong,
-		User: "There is no room for your message beside what the assistant is always told. Please tell whoever runs this assistant.",
+		User: "The assistant's own instructions leave no room for your message. Please tell whoever runs this assistant.",
 		Err: fmt.Errorf("of the %d tokens that may be sent, %d are for the system prompt, the tools and the frame: "+
 			"raise conversation.max_tokens or llm.context_window, or offer fewer tools", g.calibration().Budget(g.budget), g.window.Fixed()),
 	}

@@ -52,8 +52,7 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 	return w, err
 }
 
-// windowWithHint returns the window in which the model is asked to answer some
-// messages.
+// windowWithHint returns the window for a run that answers some messages, with a hint.
 func (r *Router) windowWithHint(snapshot conversation.Snapshot, asked []conversation.Message, hint string) window.Window {
 	s, pictures := r.setup(snapshot), 0
 	if s.model.Vision {

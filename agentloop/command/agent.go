@@ -7,7 +7,7 @@ import (
 
 var agentCommand = Command{
 	Name: "agent", Arguments: "[name|default]", Description: "Show or choose the agent that answers here",
-	Options: []Option{{Name: "name", Description: "Of the agent; default goes back to the usual one; without it, the list"}},
+	Options: []Option{{Name: "name", Description: "The name of an agent, or default for the usual one; without it, the list is shown"}},
 	Run:     chooseAgent,
 }
 

@@ -47,7 +47,7 @@ func (c choosing) run(words string) (Result, *string) {
 	return shown, nil
 }
 
-// shown returns the list of what can be chosen.
+// shown returns the list of the models or agents that can be chosen.
 func (c choosing) shown() Result {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The %s of this chat is **%s**.", c.thing, c.now)

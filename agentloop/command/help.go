@@ -16,6 +16,6 @@ func showHelp(context.Context, Env, Request) (Result, error) {
 	for _, c := range All() {
 		fmt.Fprintf(&b, "- `/%s` — %s\n", strings.TrimSpace(c.Name+" "+c.Arguments), c.Description)
 	}
-	b.WriteString("\nEverything else is said to the assistant.")
+	b.WriteString("\nEverything else that you write goes to the assistant.")
 	return Result{Text: b.String()}, nil
 }

@@ -55,7 +55,7 @@ func runInstructions(ctx context.Context, env Env, r Request) (Result, error) {
 	case word == setInstructions:
 		return Result{Text: "From the next answer on the assistant is told this in every answer here, also after `/new`. `/instructions clear` removes it.", Effect: conversation.Effect{Instructions: &text}}, nil
 	}
-	return Result{Text: "That is nothing `/instructions` can do. `/instructions` alone shows them, `/instructions set TEXT` replaces them, `/instructions clear` removes them."}, nil
+	return Result{Text: "`/instructions` can't do that. `/instructions` alone shows them, `/instructions set TEXT` replaces them, `/instructions clear` removes them."}, nil
 }
 
 // refuseInstructions returns why the sender of a message may not change instructions, "" if they
@@ -71,7 +71,7 @@ func refuseInstructions(ctx context.Context, env Env, in conversation.Inbound) (
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil:
-		return "Whether you administer this group can't be seen now. Please try again later.", nil
+		return "I can't find out at the moment whether you are an admin of this group. Please try again later.", nil
 	case !is:
 		return "In a group only an admin can change what the assistant is always told.", nil
 	}

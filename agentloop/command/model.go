@@ -4,7 +4,7 @@ import "context"
 
 var modelCommand = Command{
 	Name: "model", Arguments: "[name|default]", Description: "Show or choose the model that answers here",
-	Options: []Option{{Name: "name", Description: "Of the model; default goes back to the usual one; without it, the list"}},
+	Options: []Option{{Name: "name", Description: "The name of a model, or default for the usual one; without it, the list is shown"}},
 	Run:     chooseModel,
 }
 

@@ -43,7 +43,7 @@ func runState(_ context.Context, env Env, r Request) (Result, error) {
 	if words, found := cutWords(r.Arguments, strike); found {
 		return strikeNotes(now, words), nil
 	}
-	return Result{Text: "That is nothing `/state` can do. `/state` alone shows the rules and decisions, each with a number; " +
+	return Result{Text: "`/state` can't do that. `/state` alone shows the rules and decisions, each with a number; " +
 		"`/state add rule: TEXT` and `/state add decision: TEXT` add one, `/state strike NUMBER` removes one."}, nil
 }
 
@@ -76,11 +76,11 @@ func showState(env Env, r Request, now state.State) Result {
 		fmt.Fprintf(&b, "\n`/state strike %d` removes one, `/state add rule: TEXT` adds one.\n", notes[0].Number)
 	}
 	if now.Forgotten > 0 {
-		fmt.Fprintf(&b, "%s had no room any more; the conversation still has them: /search.\n", plural(now.Forgotten, "older note"))
+		fmt.Fprintf(&b, "There was no room here for %s. /search finds them in the conversation.\n", plural(now.Forgotten, "older note"))
 	}
 	text := window.StateText(r.Snapshot.Conversation, window.FocusOf(r.Snapshot.History, nil), env.Counter, env.StateBudget)
 	if text == "" {
-		b.WriteString("\nThe assistant is told no state here: `state_budget` leaves no room for it.")
+		b.WriteString("\nThe assistant is not given this state, because `state_budget` leaves no room for it.")
 	} else {
 		b.WriteString("\nThe state of this conversation. Once something is noted in it, the assistant is told of it in every turn:\n\n```yaml\n" + text + "```")
 	}

@@ -24,7 +24,7 @@ type Budgets struct {
 	Zone     func(ctx context.Context) *time.Location // of the sender, nil where it is not known
 }
 
-// spent is what somebody has used.
+// spent is what a person or a session has used.
 type spent struct{ today, month budgets.Amount }
 
 func showUsage(ctx context.Context, env Env, r Request) (Result, error) {

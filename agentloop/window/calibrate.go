@@ -36,8 +36,8 @@ type Calibration struct {
 
 const (
 	leastCounted = 200 // tokens of a list to learn from: in a shorter one, the frame weighs more than the words
-	maxRatio     = 2.0 // no tokenizer in use makes so many more tokens of a text
-	newestWeight = 0.2 // weight of the newest ratio in the moving average
+	maxRatio     = 2.0 // no tokenizer in use counts more than twice the tokens of another
+	newestWeight = 0.2 // of the newest ratio in the moving average
 	maxModels    = 100 // that are remembered
 )
 

@@ -8,11 +8,11 @@ import (
 	"parley/llm"
 )
 
-// fitSystem returns the system prompt with what the model is told below it, which has
-// so many tokens, and the tokens of the frame with them. Where they would leave less than
-// half of the budget, the operator's prompt is cut, since the question matters more; where
-// that is not enough, also what programs and summaries say. What the gateway itself explains
-// stays whole, or the model would not know what a note is.
+// fitSystem returns the system prompt with the text below it, and the tokens of the frame with
+// both. told is the number of tokens of that text. If they would leave less than half of the
+// budget, the operator's prompt is cut, since the question matters more; if that is not enough,
+// so are the instructions of programs and the summary. The gateway's own explanation stays
+// whole, or the model would not know what a note is.
 func (w Window) fitSystem(budget, told int) (system llm.Message, fixed int) {
 	prompt, below := w.prompt, w.below()
 	join := func() llm.Message {
@@ -30,7 +30,7 @@ func (w Window) fitSystem(budget, told int) (system llm.Message, fixed int) {
 	return system, fixed
 }
 
-// cutBy returns a text without so many tokens of its middle, but with at least minCut.
+// cutBy removes a number of tokens from the middle of a text, but leaves at least minCut.
 func (w Window) cutBy(text string, tokens int) string {
 	m := llm.Message{Role: "system", Content: text}
 	if limit := max(w.counter.Message(m)-tokens, minCut); limit < w.counter.Message(m) {

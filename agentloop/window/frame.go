@@ -14,7 +14,7 @@ import (
 // with them, by the OpenAI cookbook ("How to count tokens with tiktoken").
 const replyTokens = 3
 
-// What the model is told of messages that it is not shown. With a number, each has at most noticeTokens.
+// The notices about messages that are left out. With its number, each has at most noticeTokens tokens.
 const (
 	notice       = "[%d earlier messages of this conversation are not shown.]" // below the system prompt
 	turnNotice   = "[%d earlier messages of this turn are not shown.]"         // in the note

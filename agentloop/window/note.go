@@ -11,21 +11,21 @@ import (
 	"parley/plaintext"
 )
 
-// notes is what a call tells the model beside the talk. It stands in front of the newest
-// message of the user, so that all before it stays as it was in the call before.
+// notes is what a call tells the model beside the messages. It stands in front of the newest
+// message of the user, so that everything before it repeats the previous call byte for byte.
 //
-// A note costs more than its tokens: where it is gone in the next call, that repeats nothing
-// from there on. So a state that holds nothing which the talk does not show is left out, and
-// so are its focus, which is the beginning of the message that follows, and the ID, which the
-// system prompt has. What changes rarely stays with its message.
+// A note costs more than its tokens: if the next call lacks it, the model's cache is of no use
+// from that place on. So a state that tells nothing beyond the messages is left out. So are its
+// focus, which is the beginning of the message that follows, and the ID of the conversation, which
+// the system prompt has. What changes rarely stays with its message.
 type notes struct {
 	lasting state.Told // stays with the message, and is not told again while the model is shown it there
 	state   string     // one that does not last, told in this run alone
 	hint    string     // likewise
 }
 
-// noteReach is how many tokens may follow a note until what it says is told again, since
-// models heed more what stands near the end.
+// noteReach is how many tokens may follow a note before it is repeated, since models pay more
+// attention to what stands near the end.
 const noteReach = 4000
 
 func notesOf(in Input, counter Counter) (n notes) {
@@ -49,13 +49,13 @@ func lasts(s state.State) bool {
 	return len(s.Files)+len(s.Failures) == 0 && s.Directory == "" && s.Repository == ""
 }
 
-// text returns the note of a call that tells so much of what lasts.
+// text returns the note of a call: the lasting notes in told, and those of this run.
 func (n notes) text(told state.Told) string {
 	told.State += n.state // one of them is empty
 	return joinNotes(noteText(told), n.hint)
 }
 
-// noteText returns what stays with a message as the model is told it.
+// noteText returns the text in which the model is shown a lasting note.
 func noteText(n state.Told) string {
 	if n.Place != "" {
 		n.Place = fmt.Sprintf("[This conversation takes place in %s.]", n.Place)
@@ -78,8 +78,7 @@ func NoteTokens(n state.Told, counter Counter) int {
 	return noteTokens(counter.Text(noteText(n)))
 }
 
-// untold returns what of the lasting notes a window that begins at place does not show with
-// its history.
+// untold returns the lasting notes that the history of a window that begins at place does not show.
 func (w Window) untold(place conversation.Window) state.Told {
 	told, behind := w.notes.lasting, 0
 	seen := state.Told{}
@@ -104,8 +103,8 @@ func (w Window) untold(place conversation.Window) state.Told {
 	return told
 }
 
-// withNotesInForce returns a history without the states in notes that hold a rule or a
-// decision which was struck.
+// withNotesInForce returns a history without the notes whose state holds a rule or a decision that
+// has been struck since.
 func withNotesInForce(history []conversation.Message, now state.State) []conversation.Message {
 	inForce, cloned := numbersOf(now), false
 	for i := range history {
@@ -130,8 +129,8 @@ func numbersOf(s state.State) (numbers []int64) {
 	return numbers
 }
 
-// tellsMore reports whether a state holds more than how long the conversation is and
-// which model answers.
+// tellsMore reports whether a state holds more than the length of the conversation and the model
+// that answers.
 func tellsMore(s state.State) bool {
 	return len(s.Constraints)+len(s.Decisions)+len(s.Files)+len(s.Failures) > 0 || s.Directory != "" || s.Repository != "" || s.Forgotten > 0
 }
@@ -145,11 +144,11 @@ func noteTokens(tokens int) int {
 	return tokens + noteMarks
 }
 
-// noteMarks is the most tokens of the marks around a note and of how its end and the
-// message's beginning join.
+// noteMarks is the most tokens that the marks around a note cost, together with the tokens that
+// differ because its end and the beginning of the message are counted as one text.
 const noteMarks = 20
 
-// shownNote returns what the model is shown with a message of the history.
+// shownNote returns the note that the model is shown with a message of the history.
 func (w Window) shownNote(m *conversation.Message, limit int) state.Told {
 	if m.Tokens > limit && !m.Note.IsZero() {
 		if shown, _ := w.shown(m, limit); shown.Note == "" {

@@ -34,9 +34,9 @@ func (w Window) hasRoomForPictures(place conversation.Window) bool {
 	return w.pictures == 0 || past+now-place.Named <= w.pictures
 }
 
-// toName returns how many of the oldest pictures are named when a window that begins at start
-// has been chosen: none where all may be shown. Else half as many as may be shown stay, or
-// all of the current turn, up to as many as may be shown.
+// toName returns how many of the oldest pictures are named instead of shown, in a window that
+// begins at start: none if all may be shown. Otherwise half of the allowed number stay shown, or all
+// of the current turn, up to the allowed number.
 func (w Window) toName(start int64) int {
 	past, now := w.picturesFrom(start)
 	if past+now <= w.pictures {

@@ -167,9 +167,8 @@ func (w Window) Fit(budget int) List {
 // below returns what the model is told about the conversation, below the system prompt.
 func (w Window) below() string { return w.instructions + summaryText(w.summary) }
 
-// stay returns the list that begins where the call before began, if that fits into the
-// budget when what stands below the system prompt has so many tokens. count returns those of
-// the note.
+// stay returns the list that begins where the previous call began, if it fits into the budget.
+// below is the number of tokens below the system prompt; count counts the tokens of the note.
 func (w Window) stay(budget, below int, count func(string) int) (l List, fits bool) {
 	place := w.place
 	if w.older > w.summary.Through && w.older >= place.Start { // some of it is not even loaded
@@ -202,13 +201,13 @@ func (w Window) stay(budget, below int, count func(string) int) (l List, fits bo
 	return l, true
 }
 
-// chosen returns the window that begins at start when the budget is so large.
+// chosen returns the window that begins at start, for a budget.
 func (w Window) chosen(budget int, start int64) conversation.Window {
 	return conversation.Window{Start: start, Cut: max((budget-w.fixed)/2, minCut), Budget: budget}
 }
 
-// fitNote returns the note that tells so much of what lasts, and its tokens. It leaves the
-// note out where that would take more than half of the room: the question matters more.
+// fitNote returns the note with the lasting notes in told, and its tokens. It leaves the note
+// out if it would take more than half of the room: the question matters more.
 func (w Window) fitNote(room int, told state.Told, count func(string) int) (_ state.Told, text string, tokens int) {
 	text = w.notes.text(told)
 	if tokens = noteTokens(count(text)); tokens > room/2 {

@@ -12,21 +12,21 @@ import (
 	"parley/llm"
 )
 
-// aside is a model call that is made beside the answers.
-type aside struct {
+// sideCall is a model call that writes no answer: a title or a summary.
+type sideCall struct {
 	purpose          steps.Purpose
 	timeout          time.Duration
 	system, question string
 }
 
-// asker makes calls beside the answers, and notes what they cost.
+// asker makes side calls and records what they cost.
 type asker struct {
 	budget int // tokens of a window of its model
-	call   func(ctx context.Context, a aside) (llm.Response, error)
+	call   func(ctx context.Context, a sideCall) (llm.Response, error)
 }
 
 // ask makes the call. It passes each attempt to attempted, as a step.
-func (a aside) ask(ctx context.Context, r *Router, model Model, to budgets.Call, attempted func(steps.Step)) (llm.Response, []budgets.Use, error) {
+func (a sideCall) ask(ctx context.Context, r *Router, model Model, to budgets.Call, attempted func(steps.Step)) (llm.Response, []budgets.Use, error) {
 	calling, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	request := llm.Request{
@@ -41,7 +41,7 @@ func (a aside) ask(ctx context.Context, r *Router, model Model, to budgets.Call,
 }
 
 // ask makes a call that belongs to the run under way.
-func (g *generation) ask(ctx context.Context, a aside) (llm.Response, error) {
+func (g *generation) ask(ctx context.Context, a sideCall) (llm.Response, error) {
 	answer, warnings, err := a.ask(ctx, g.loop.router, g.setup.model.Model, g.charge, g.noteCall)
 	g.warn(ctx, warnings)
 	g.answer.prompt += answer.Usage.Prompt
@@ -50,8 +50,8 @@ func (g *generation) ask(ctx context.Context, a aside) (llm.Response, error) {
 	return answer, err
 }
 
-// besideOf returns the record for calls that are made after the commit of a run.
-func (l *loop) besideOf(run conversation.Run, id string) usage.Background {
+// backgroundOf returns the record for calls that are made after the commit of a run.
+func (l *loop) backgroundOf(run conversation.Run, id string) usage.Background {
 	first := run.Took[0]
 	return usage.Background{Conversation: id, Run: run.ID(), Channel: first.Channel(), Person: first.Sender}
 }
@@ -60,19 +60,19 @@ func (l *loop) besideOf(run conversation.Run, id string) usage.Background {
 // also while the gateway ends.
 const storeTimeout = 5 * time.Second
 
-// askBeside makes a model call after the commit of a run, and stores what it cost. The
+// askInBackground makes a model call after the commit of a run, and stores what it cost. The
 // loop may have ended.
-func (r *Router) askBeside(ctx context.Context, key conversation.Key, model Model, beside usage.Background, a aside) (llm.Response, error) {
-	to := r.charge(key, beside.Channel, beside.Person)
+func (r *Router) askInBackground(ctx context.Context, key conversation.Key, model Model, record usage.Background, a sideCall) (llm.Response, error) {
+	to := r.charge(key, record.Channel, record.Person)
 	to.Unseen = true
 	answer, _, err := a.ask(ctx, r, model, to, func(step steps.Step) {
-		beside.Steps = append(beside.Steps, step)
-		logCall(r.deps.Log, key, beside.Run, step)
+		record.Steps = append(record.Steps, step)
+		logCall(r.deps.Log, key, record.Run, step)
 	})
 	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if lost := usage.New(r.deps.Store).AddBackground(storing, beside); lost != nil {
-		r.deps.Log.Warn("cost of a call not stored", "run", beside.Run, "purpose", a.purpose, "error", lost)
+	if lost := usage.New(r.deps.Store).AddBackground(storing, record); lost != nil {
+		r.deps.Log.Warn("cost of a call not stored", "run", record.Run, "purpose", a.purpose, "error", lost)
 	}
 	return answer, err
 }
