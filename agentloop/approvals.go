@@ -259,9 +259,14 @@ func (l *loop) endAsked(runs context.Context, snapshot conversation.Snapshot, to
 	}); err != nil {
 		return false
 	}
+	took = asAsked(took)
 	done := l.doneBefore(&l.unfinished, callStopped)
-	if _, again := took[0].Command(); again { // of /retry: the answer that it was to replace stays
-		done.messages = nil
+	if isRetry(took[0]) {
+		if l.unfinished.hasCalled() && len(window.UserMessages(window.LastTurn(snapshot.History))) > 0 {
+			q = l.retried(snapshot)
+		} else { // the answer that it was to replace stays
+			done.messages = nil
+		}
 	}
 	settled, text := took, command.NoLongerAsked(open)
 	isStopped := len(until) == 0 || isStop(until[len(until)-1])

@@ -84,6 +84,13 @@ func (l *loop) execute(ctx context.Context, snapshot conversation.Snapshot, sent
 // continueLast has the model go on with its last answer. The command is stored as a message
 // that asks for that.
 func (l *loop) continueLast(intake, runs context.Context, snapshot conversation.Snapshot) bool {
+	if n := settledByStop(snapshot.Waiting[1:]); n > 0 {
+		took, done := snapshot.Waiting[:1+n], l.doneUntilStop(snapshot.Waiting[0])
+		if len(done.messages) > 0 {
+			took = asAsked(took)
+		}
+		return l.commit(runs, l.stoppedRun(question{snapshot: snapshot}, took, done, l.deps.Store.Now()))
+	}
 	if !l.awaitTurn(intake, snapshot.Waiting[0]) {
 		return intake.Err() == nil
 	}
@@ -91,10 +98,41 @@ func (l *loop) continueLast(intake, runs context.Context, snapshot conversation.
 		return intake.Err() == nil
 	}
 	defer func() { <-l.router.slots }()
-	in := snapshot.Waiting[0]
-	in.Text, in.NeverCommand = command.Continue, true
-	snapshot.Waiting = []conversation.Inbound{in}
+	snapshot.Waiting = asAsked(snapshot.Waiting[:1])
 	return l.answerNew(runs, snapshot)
+}
+
+// asAsked returns the messages of a run in which a /continue reads as the message that the model is sent.
+func asAsked(took []conversation.Inbound) []conversation.Inbound {
+	if c, is := took[0].Command(); !is || c.Name != "continue" {
+		return took
+	}
+	took = slices.Clone(took)
+	took[0].Text, took[0].NeverCommand = command.Continue, true
+	return took
+}
+
+func isRetry(in conversation.Inbound) bool {
+	c, is := in.Command()
+	return is && c.Name == "retry"
+}
+
+// doneUntilStop returns what the unfinished run of a command has done, which a /stop keeps.
+func (l *loop) doneUntilStop(in conversation.Inbound) answer {
+	if !l.unfinished.took(in) {
+		return answer{}
+	}
+	return l.doneBefore(&l.unfinished, callStopped)
+}
+
+// retried returns the question of a /retry, which waits first: the last messages.
+func (l *loop) retried(snapshot conversation.Snapshot) question {
+	last := window.LastTurn(snapshot.History)
+	users := window.UserMessages(last)
+	q := question{snapshot: snapshot, took: snapshot.Waiting[:1], notes: snapshot.Notes, setup: l.router.setup(snapshot), stored: len(users), again: users[len(users)-1].Seq}
+	q.users = slices.Concat(users, l.router.noteMessages(snapshot.Notes))
+	q.snapshot.History = snapshot.History[:len(snapshot.History)-len(last)]
+	return q
 }
 
 // retryLast answers the last messages again. Their answer, if they have one, is
@@ -102,13 +140,9 @@ func (l *loop) continueLast(intake, runs context.Context, snapshot conversation.
 // got none, as in an outage of the model, are one turn with those after them, so
 // they are all answered together. The model is told of edits since then.
 func (l *loop) retryLast(intake, runs context.Context, snapshot conversation.Snapshot) bool {
-	last := window.LastTurn(snapshot.History)
-	users := window.UserMessages(last)
-	q := question{snapshot: snapshot, took: snapshot.Waiting[:1], notes: snapshot.Notes, setup: l.router.setup(snapshot), stored: len(users), again: users[len(users)-1].Seq}
-	q.users = slices.Concat(users, l.router.noteMessages(snapshot.Notes))
-	q.snapshot.History = snapshot.History[:len(snapshot.History)-len(last)]
+	q := l.retried(snapshot)
 	if n := settledByStop(snapshot.Waiting[1:]); n > 0 {
-		return l.commit(runs, l.stoppedRun(q, snapshot.Waiting[:1+n], answer{}, l.deps.Store.Now()))
+		return l.commit(runs, l.stoppedRun(q, snapshot.Waiting[:1+n], l.doneUntilStop(snapshot.Waiting[0]), l.deps.Store.Now()))
 	}
 	if !l.awaitTurn(intake, snapshot.Waiting[0]) {
 		return intake.Err() == nil
@@ -119,7 +153,7 @@ func (l *loop) retryLast(intake, runs context.Context, snapshot conversation.Sna
 	defer func() { <-l.router.slots }()
 	kept := q.snapshot
 	if err := l.persist(runs, "read the session", func() (err error) {
-		q.snapshot, err = l.router.shortened(runs, kept, users[0].Seq)
+		q.snapshot, err = l.router.shortened(runs, kept, q.users[0].Seq)
 		return err
 	}); err != nil {
 		return false

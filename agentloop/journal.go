@@ -2,6 +2,7 @@ package agentloop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,6 +67,11 @@ func (l *loop) readUnfinished(ctx context.Context) bool {
 // took reports whether the unfinished run has taken a message.
 func (u *unfinished) took(in conversation.Inbound) bool {
 	return u.found && slices.ContainsFunc(u.Took, func(m journal.Message) bool { return m.ID == in.ID })
+}
+
+// hasCalled reports whether the unfinished run has begun a call of a tool.
+func (u *unfinished) hasCalled() bool {
+	return slices.ContainsFunc(u.Rounds, func(r journal.Round) bool { return len(r.Begun)+len(r.Results) > 0 })
 }
 
 // changed reports whether messages that a run has taken were edited or withdrawn
@@ -180,11 +186,14 @@ func (l *loop) doneBefore(u *unfinished, notRun string) (a answer) {
 				continue
 			}
 			text := notRun
+			q, _ := questionOf(u.questions, round, call)
 			switch {
 			case inputsOf(u.questions, round, call).waitsIn(l.router.process):
 				text = callEndedAsking
 			case round.Begun[call.ID]:
 				text = outcomeUnknown
+			case q.State == approvals.Denied, q.State == approvals.Expired:
+				text = refusal(q, call)
 			}
 			results[i] = window.NewEntry(l.deps.Counter, llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID, Content: text})
 			results[i].Failed = true
@@ -195,20 +204,22 @@ func (l *loop) doneBefore(u *unfinished, notRun string) (a answer) {
 }
 
 // replay adds the rounds of a journal to an answer: the messages of the model, what they have
-// cost, and the results of their calls. It ends with the first error of resultsOf, whose results it adds as well.
-func (a *answer) replay(rounds []journal.Round, questions []approvals.Question, resultsOf func(said window.Entry, round journal.Round) ([]window.Entry, error)) error {
+// cost, and the results of their calls. It ends with the first error of resultsOf, whose results it adds as well. A run that a
+// person has stopped has all rounds nevertheless.
+func (a *answer) replay(rounds []journal.Round, questions []approvals.Question, resultsOf func(said window.Entry, round journal.Round) ([]window.Entry, error)) (err error) {
 	for _, round := range rounds {
 		said := window.EntryOf(round.Said)
 		a.messages = append(a.messages, said)
 		a.pictures += len(round.Said.Images)
 		a.addRound(round, questions)
-		results, err := resultsOf(said, round)
+		var results []window.Entry
+		results, err = resultsOf(said, round)
 		a.messages = append(a.messages, results...)
-		if err != nil {
+		if err != nil && !errors.Is(err, errStopped) {
 			return err
 		}
 	}
-	return nil
+	return err
 }
 
 // addRound adds what a round of the journal has cost, and its steps: the model's calls, the

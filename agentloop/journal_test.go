@@ -35,7 +35,7 @@ type toolProcess struct {
 // newToolProcess starts a router with the tool read, which may be repeated, and the tool charge, which
 // must not. The model requests two rounds of calls and then answers. at is called at each point, such
 // as "model 2" or "charge 1".
-func newToolProcess(t *testing.T, store *conversation.Store, at func(p *toolProcess, point string)) *toolProcess {
+func newToolProcess(t *testing.T, store *conversation.Store, at func(p *toolProcess, point string), change ...func(*Deps)) *toolProcess {
 	t.Helper()
 	p := &toolProcess{calls: map[string]int{}}
 	tool := func(name string, repeatable bool) tools.Tool {
@@ -56,6 +56,9 @@ func newToolProcess(t *testing.T, store *conversation.Store, at func(p *toolProc
 	p.harness = newHarnessOn(t, store, func(d *Deps) {
 		d.Tools = registry
 		d.Config.MaxParallelTools = 1
+		for _, change := range change {
+			change(d)
+		}
 	})
 	p.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		results := 0

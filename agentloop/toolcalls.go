@@ -75,10 +75,6 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 		unasked = append(unasked, m.asked...)
 	}
 	g.journaled = len(g.answer.steps)
-	if cause := context.Cause(ctx); errors.Is(cause, errStopped) {
-		g.settleStopped(calls, made, round)
-		return resultsIn(made), cause
-	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}
@@ -87,6 +83,10 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 	}
 	if err == nil && stillAsked {
 		err = errAsked
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, errStopped) { // also while the questions were stored
+		g.settleStopped(calls, made, round)
+		return resultsIn(made), cause
 	}
 	if err != nil {
 		return nil, err
@@ -158,9 +158,12 @@ func (g *generation) settleStopped(calls []llm.ToolCall, made []madeCall, round 
 	for i, call := range calls {
 		switch {
 		case made[i].result.Role != "":
+		case made[i].asked != nil: // its server may hold it open for the answer
+			g.deps.Tools.Forget(call.Name, g.callKey(round, call))
+			made[i].result = g.failedCall(call, callEndedAsking)
 		case inputsOf(g.questions, round, call).waitsIn(g.loop.router.process):
 			made[i].result = g.failedCall(call, callEndedAsking)
-		case made[i].began:
+		case made[i].began, g.resuming && round.Begun[call.ID]:
 			made[i].result = g.failedCall(call, callInterrupted)
 		default:
 			made[i].result = g.failedCall(call, callStopped)

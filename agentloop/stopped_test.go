@@ -1,0 +1,215 @@
+package agentloop
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
+	"parley/llm"
+	"parley/llm/llmtest"
+)
+
+// hookedWatcher tells a test when a run begins and when questions are stored.
+type hookedWatcher struct {
+	Watcher
+	working func(conversation.Key)
+	asked   func()
+}
+
+func (w hookedWatcher) Working(ctx context.Context, key conversation.Key, took []conversation.Inbound, to conversation.Destination) {
+	w.Watcher.Working(ctx, key, took, to)
+	if w.working != nil {
+		w.working(key)
+	}
+}
+
+func (w hookedWatcher) Asked(key conversation.Key) {
+	if w.asked != nil {
+		w.asked()
+	}
+	w.Watcher.Asked(key)
+}
+
+// otherRoom is where a test writes to know that the router has taken what came before.
+const otherRoom = conversation.Key("cli:other")
+
+// A person stops a run as it goes on from its journal. The conversation keeps all of its rounds, and no
+// call is said not to have begun that may have been made before the crash.
+func TestStopOfAResumedRunKeepsItsJournal(t *testing.T) {
+	t.Parallel()
+	const said = "user: pay both bills"
+	for _, tt := range []struct {
+		point string
+		want  []string
+	}{
+		{"model 3", []string{said, "assistant: ", "tool: done: read 1", "tool: done: charge 1", "assistant: ", "tool: done: read 2", "tool: done: charge 2"}},
+		{"charge 2", []string{said, "assistant: ", "tool: done: read 1", "tool: done: charge 1", "assistant: ", "tool: done: read 2", "tool: " + outcomeUnknown}},
+		{"read 2", []string{said, "assistant: ", "tool: done: read 1", "tool: done: charge 1", "assistant: ", "tool: " + callInterrupted, "tool: " + callStopped}},
+	} {
+		for name, end := range map[string]func(p *toolProcess){
+			"by /stop":      func(p *toolProcess) { p.say(room, "/stop") },
+			"by its number": func(p *toolProcess) { p.router.Cancel(room, 1) },
+		} {
+			t.Run(tt.point+" "+name, func(t *testing.T) {
+				t.Parallel()
+				store, _ := storeOfAKillAt(t, tt.point)
+				var p *toolProcess
+				begun, otherWorks := make(chan struct{}), make(chan struct{})
+				var once sync.Once
+				goOn := make(chan struct{})
+				p = newToolProcess(t, store, nothing, func(d *Deps) {
+					d.Watcher = hookedWatcher{Watcher: d.Watcher, working: func(key conversation.Key) {
+						if key == otherRoom {
+							once.Do(func() { close(otherWorks) })
+							return
+						}
+						close(begun)
+						<-goOn
+					}}
+				})
+				p.said = 1 // the message from before
+				<-begun
+				end(p)
+				p.say(otherRoom, "hello")
+				<-otherWorks // so the router has taken what was sent before
+				close(goOn)
+				if got := p.reply(room); got != stopped {
+					t.Errorf("the reply: %q", got)
+				}
+				if diff := cmp.Diff(tt.want, p.archive()); diff != "" {
+					t.Error(diff)
+				}
+				p.reply(otherRoom)
+			})
+		}
+	}
+}
+
+// A /stop that comes while the questions of a round are stored keeps what its other calls have done.
+func TestStopWhileQuestionsAreStoredKeepsResults(t *testing.T) {
+	t.Parallel()
+	var a *approvalHarness
+	built, otherWorks := make(chan struct{}), make(chan struct{})
+	var asked, worked sync.Once
+	a = newApprovalHarness(t, storetest.New(t), func(d *Deps) {
+		d.Watcher = hookedWatcher{Watcher: d.Watcher,
+			working: func(key conversation.Key) {
+				if key == otherRoom {
+					worked.Do(func() { close(otherWorks) })
+				}
+			},
+			asked: func() {
+				asked.Do(func() {
+					<-built
+					a.say(room, "/stop")
+					a.say(otherRoom, "hello")
+					<-otherWorks
+				})
+			}}
+	}, nil, llm.ToolCall{ID: "a", Name: "look", Arguments: "{}"}, llm.ToolCall{ID: "b", Name: "pay", Arguments: "{}"})
+	close(built)
+	a.say(room, "pay the bill")
+	until(t, "the end of the run", func() bool { return !a.waits() })
+	if diff := cmp.Diff([]string{"user: pay the bill", "assistant: ", "tool: done: look {}", "tool: " + callStopped}, a.archive()); diff != "" {
+		t.Error(diff)
+	}
+	for _, q := range a.open() {
+		t.Errorf("question %d is open", q.ID)
+	}
+}
+
+// commandRun has the model answer "Half." and, asked again by a command, look and pay.
+func commandRun(t *testing.T, store *conversation.Store, at func(*approvalHarness, string)) *approvalHarness {
+	t.Helper()
+	a := newApprovalHarness(t, store, nil, at)
+	var calls atomic.Int32
+	a.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		last := c.Messages[len(c.Messages)-1]
+		switch {
+		case last.Role == "tool":
+			if at != nil {
+				at(a, "model 2")
+			}
+			return llmtest.Answer{Text: "Done."}
+		case len(c.Messages) > 2 && strings.Contains(last.Text(), "status"):
+			return llmtest.Answer{Text: "I look first."}
+		case calls.Add(1) == 1:
+			return llmtest.Answer{Text: "Half.", FinishReason: "length"}
+		}
+		return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "a", Name: "look", Arguments: "{}"}, {ID: "b", Name: "pay", Arguments: "{}"}}}
+	})
+	return a
+}
+
+// talk returns the archive of the room without what was replaced.
+func (h *harness) talk() []string {
+	return slices.DeleteFunc(h.archive(), func(line string) bool { return strings.HasPrefix(line, "replaced ") })
+}
+
+// What the tools of a /continue or /retry have done stays when a person stops the run, whether it waits for an answer or was
+// interrupted by a crash.
+func TestStopOfACommandsRunKeepsResults(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string][]string{
+		"/continue": {"user: pay the bill", "assistant: Half.", "user: Go on exactly where your answer broke off, and repeat nothing of it.",
+			"assistant: ", "tool: done: look {}", "tool: " + callStopped},
+		"/retry": {"user: pay the bill", "assistant: ", "tool: done: look {}", "tool: " + callStopped},
+	} {
+		check := func(t *testing.T, a *approvalHarness) {
+			t.Helper()
+			if diff := cmp.Diff(want, a.talk()); diff != "" {
+				t.Error(diff)
+			}
+			if got := a.ask(room, "what is the status?"); got != "I look first." || a.server.Refused() > 0 {
+				t.Errorf("the next answer: %q; refused: %v", got, a.server.Refusals())
+			}
+			if a.calls()["pay {}"] > 0 || len(a.open()) > 0 {
+				t.Error("the call was made, or the question is open")
+			}
+		}
+		t.Run(command+" that waits for an answer", func(t *testing.T) {
+			t.Parallel()
+			a := commandRun(t, storetest.New(t), nil)
+			a.ask(room, "pay the bill")
+			a.ask(room, command) // the question
+			if got := a.ask(room, "/stop"); got != stopped {
+				t.Errorf("the reply: %q", got)
+			}
+			check(t, a)
+		})
+		t.Run(command+" that a crash has interrupted", func(t *testing.T) {
+			t.Parallel()
+			a := commandRun(t, storetest.New(t), copyOnce(t, "model 2"))
+			a.ask(room, "pay the bill")
+			a.ask(room, command)
+			a.ask(room, "/deny 1")
+			a.reply(room)
+			a.end()
+			store := storetest.Open(t, a.copied)
+			if _, err := store.Accept(t.Context(), nil, conversation.Inbound{Key: room, SourceID: "99", Address: "99", Text: "/stop"}); err != nil {
+				t.Fatal(err)
+			}
+			again := commandRun(t, store, nil)
+			again.said = 99
+			again.reply(room) // of /deny
+			if got := again.reply(room); got != stopped {
+				t.Errorf("the reply: %q", got)
+			}
+			denied := slices.Clone(want)
+			denied[len(denied)-1] = "tool: " + callDenied
+			if diff := cmp.Diff(denied, again.talk()); diff != "" {
+				t.Error(diff)
+			}
+			if again.server.Served() > 0 {
+				t.Error("the model was asked")
+			}
+		})
+	}
+}
