@@ -20,31 +20,31 @@ import (
 
 // answer is the answer to a message, or its state while there is none.
 type answer struct {
-	ID           string           `json:"id" doc:"Of the message in its session: its Idempotency-Key, or one that the gateway made"`
+	ID           string           `json:"id" doc:"The id of the message in its session: its Idempotency-Key, or one that the gateway made"`
 	Session      conversation.Key `json:"session"`
 	Status       string           `json:"status" enum:"waiting,waiting_for_approval,done,failed,stopped,withdrawn" doc:"waiting_for_approval: the answer goes on when somebody has answered the approvals; failed: the model gave no answer, and reply says why; stopped: its run was stopped"`
 	Reply        string           `json:"reply" doc:"Markdown"`
-	Run          int64            `json:"run,omitempty" doc:"What made the answer; at the address of the answer also the run that is making it. Messages that came together are answered by one run"`
+	Run          int64            `json:"run,omitempty" doc:"The id of the run that made the answer, or, at the address of the answer, is making it. One run may answer several messages"`
 	Conversation string           `json:"conversation,omitempty"`
 	New          bool             `json:"new_conversation,omitempty" doc:"The message began a new conversation, since the one before was not used for too long or had too many messages"`
-	FinishReason string           `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"Why the answer is not whole: the model's limit of tokens, its provider's content filter, or a stream that broke off; none of a whole one"`
+	FinishReason string           `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"Why the answer is incomplete: the model's limit of tokens, its provider's content filter, or a stream that broke off; absent if it is complete"`
 	Model        string           `json:"model,omitempty"`
-	Agent        string           `json:"agent,omitempty" doc:"That answered; none: the default one"`
-	Usage        *usage           `json:"usage,omitempty" doc:"None of commands"`
+	Agent        string           `json:"agent,omitempty" doc:"The agent that answered; absent: the default one"`
+	Usage        *usage           `json:"usage,omitempty" doc:"Absent for commands"`
 	Warnings     []string         `json:"warnings,omitempty" doc:"What readers should know beside the reply, as Markdown: that most of a budget is used, that a fallback model has answered, that a file could not be read"`
 	Approvals    []approval       `json:"approvals,omitempty" doc:"The tool calls that somebody must allow or refuse before the answer goes on"`
 	Images       []image          `json:"images,omitempty" doc:"Pictures that the model made, and those of tools that the answer names"`
 	ToolCalls    []usedTool       `json:"tool_calls,omitempty" doc:"Calls of tools that the run made"`
-	Offers       []offer          `json:"offers,omitempty" doc:"What may be asked next"`
-	File         *offeredFile     `json:"file,omitempty" doc:"That goes with the reply"`
-	Error        *runError        `json:"error,omitempty" doc:"Why a failed one has no answer of the model"`
+	Offers       []offer          `json:"offers,omitempty" doc:"Commands that may be sent next"`
+	File         *offeredFile     `json:"file,omitempty" doc:"A file that belongs to the reply"`
+	Error        *runError        `json:"error,omitempty" doc:"Why the run failed"`
 	At           *time.Time       `json:"at,omitempty"`
 }
 
 // runError says why a run has failed.
 type runError struct {
-	Kind    string `json:"kind" enum:"busy,unavailable,unreachable,timeout,cut_off,no_answer,only_tools,not_an_api,unauthorized,no_credit,unknown_model,too_long,withheld,refused,over_budget,internal" doc:"internal where it was not the model"`
-	Message string `json:"message" doc:"For who looks after the gateway"`
+	Kind    string `json:"kind" enum:"busy,unavailable,unreachable,timeout,cut_off,no_answer,only_tools,not_an_api,unauthorized,no_credit,unknown_model,too_long,withheld,refused,over_budget,internal" doc:"internal: the cause is the gateway and not the model"`
+	Message string `json:"message" doc:"For the operator of the gateway"`
 }
 
 // internalFailure is the kind of a failure that is not the model's.
@@ -85,7 +85,7 @@ type usedTool struct {
 
 type offer struct {
 	Label   string `json:"label"`
-	Command string `json:"command" doc:"To be sent as text"`
+	Command string `json:"command" doc:"The command, to be sent as text"`
 }
 
 type offeredFile struct {

@@ -48,9 +48,9 @@ type Deps struct {
 	// from its messages alone, and not stored. Otherwise it is part of the session api:default.
 	Stateless bool
 
-	// Complete calls a model of Named, or for "" the first choice, for a request that belongs to
-	// no session. It waits for one of the gateway's slots for runs, and calls emit as llm.Model
-	// does.
+	// Complete calls a model of Named, or the first of Models for "", for a request that belongs to no
+	// session. It waits for one of the gateway's run slots, and calls emit as agentloop.Model does with
+	// its stream.
 	Complete func(ctx context.Context, model string, request llm.Request, emit func(llm.Delta)) (llm.Response, error)
 
 	// Zone is the time zone of reminders that name none; nil: UTC.

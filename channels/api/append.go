@@ -19,7 +19,7 @@ func (c *Channel) appendOperations() []operation {
 		endpoint(c, huma.Operation{
 			OperationID: "append-messages", Method: http.MethodPost, Path: pathOfSession + "/messages:append", Tags: []string{tagMessages},
 			Summary: "Append messages", MaxBodyBytes: hosted.MaxBody, BodyReadTimeout: 5 * time.Minute,
-			Description: "Adds one message, or a list of them, to the active conversation. Nobody answers.",
+			Description: "Adds one message, or a list of messages, to the active conversation. The model does not answer them.",
 			Errors:      []int{http.StatusBadRequest, http.StatusForbidden, http.StatusServiceUnavailable},
 		}, c.appendMessages).
 			tells(http.StatusCreated, "What was appended", appendedList{}, jsonType).
@@ -36,7 +36,7 @@ type appended struct {
 	ToolCalls  []toolCall        `json:"tool_calls,omitempty"`
 	ToolCallID string            `json:"tool_call_id,omitempty"`
 	Name       string            `json:"name,omitempty"`
-	Failed     bool              `json:"failed,omitempty" doc:"Of a tool's result: the call failed"`
+	Failed     bool              `json:"failed,omitempty" doc:"For a tool's result: the call failed"`
 }
 
 type appendedList struct {

@@ -18,7 +18,7 @@ func (c *Channel) approvalOperations() []operation {
 		endpoint(c, huma.Operation{
 			OperationID: "list-approvals", Method: http.MethodGet, Path: pathOfSession + "/approvals", Tags: []string{tagMessages},
 			Summary:     "List the tool calls that wait for an answer",
-			Description: "Of a session of any channel, and the tools that are always allowed in it.",
+			Description: "Lists them for a session of any channel, with the tools that are always allowed in it.",
 		}, c.listApprovals),
 		endpoint(c, huma.Operation{
 			OperationID: "answer-approval", Method: http.MethodPost, Path: pathOfSession + "/approvals/{id}", Tags: []string{tagMessages},
@@ -33,7 +33,7 @@ func (c *Channel) approvalOperations() []operation {
 // approval is a tool call that waits, or has waited, for the answer of a person.
 type approval struct {
 	ID         int64      `json:"id"`
-	Run        int64      `json:"run" doc:"That asks"`
+	Run        int64      `json:"run" doc:"The run that asks"`
 	Tool       string     `json:"tool"`
 	Arguments  string     `json:"arguments" doc:"JSON as the model wrote it; empty once the run has ended"`
 	CallID     string     `json:"call_id"`
@@ -42,7 +42,7 @@ type approval struct {
 	ExpiresAt  time.Time  `json:"expires_at"`
 	AnsweredAt *time.Time `json:"answered_at,omitempty"`
 	By         string     `json:"by,omitempty" doc:"Who answered"`
-	May        bool       `json:"may_be_remembered,omitempty" doc:"The answer may hold for the tool in the whole session"`
+	May        bool       `json:"may_be_remembered,omitempty" doc:"The answer may be remembered for the tool in this session"`
 	Form       *form      `json:"form,omitempty" doc:"What the server of the tool wants to know in the middle of the call; without it, the question is whether the call may be made"`
 }
 
@@ -52,7 +52,7 @@ type form struct {
 	Message string         `json:"message"`
 	URL     string         `json:"url,omitempty" doc:"The page to open, in place of fields"`
 	Fields  []formField    `json:"fields,omitempty"`
-	Answers map[string]any `json:"answers,omitempty" doc:"Given so far, by the names of the fields"`
+	Answers map[string]any `json:"answers,omitempty" doc:"The answers given so far, by the names of the fields"`
 }
 
 type formField struct {
@@ -62,7 +62,7 @@ type formField struct {
 	Kind     string             `json:"kind" enum:"text,number,integer,yes_no,one_of,some_of"`
 	Required bool               `json:"required,omitempty"`
 	Choices  []approvals.Choice `json:"choices,omitempty"`
-	Takes    string             `json:"takes" doc:"In words, what the field takes"`
+	Takes    string             `json:"takes" doc:"What the field accepts, in words"`
 }
 
 func formOf(q approvals.Question) *form {
@@ -133,7 +133,7 @@ func (c *Channel) listApprovals(ctx context.Context, in *OfSession) (*approvalLi
 
 type answerApproval struct {
 	OfSession
-	ID   int64 `path:"id" minimum:"1" doc:"Of the approval" example:"12"`
+	ID   int64 `path:"id" minimum:"1" doc:"The approval's id" example:"12"`
 	Body struct {
 		Answer  string         `json:"answer" enum:"allow,deny,cancel" doc:"allow sends the answers to a form; cancel dismisses a form without an answer"`
 		Always  bool           `json:"always,omitempty" doc:"Allow the tool in this session from now on, where approve_remember is set"`

@@ -63,19 +63,19 @@ type postMessage struct {
 // posted is the body of a message to be answered, or with run=false of messages
 // to be appended.
 type posted struct {
-	Text   string `json:"text,omitempty" doc:"What is said; a command such as /status works as well" example:"Which tests fail?"`
+	Text   string `json:"text,omitempty" doc:"The text of the message; a command such as /status works as well" example:"Which tests fail?"`
 	Files  []file `json:"files,omitempty" doc:"Pictures, and files of text"`
 	Model  string `json:"model,omitempty" doc:"The model that answers this message, see GET /v1/models; default: that of the session"`
 	Stream bool   `json:"stream,omitempty" doc:"Answer as a stream of server-sent events: accepted, delta, reset, tool_call, tool_result, approval, usage, and at the end done or error"`
 
 	Run        *bool             `json:"run,omitempty" doc:"false: nobody answers; the message is appended to the conversation. Default true"`
-	Role       conversation.Role `json:"role,omitempty" enum:"user,assistant,tool,system" doc:"With run=false: who says it; default user. What system says the model is told in every run"`
-	Internal   bool              `json:"internal,omitempty" doc:"With run=false: for the archive alone; neither people nor the model see it"`
+	Role       conversation.Role `json:"role,omitempty" enum:"user,assistant,tool,system" doc:"With run=false: who says it; default user. The model is told system messages in every run"`
+	Internal   bool              `json:"internal,omitempty" doc:"With run=false: only stored in the archive; neither people nor the model see it"`
 	Metadata   json.RawMessage   `json:"metadata,omitempty" doc:"A JSON object that messages can be filtered by; of a message that is answered, the answer has it, too"`
 	ToolCalls  []toolCall        `json:"tool_calls,omitempty" doc:"With run=false: of an assistant message, followed by a tool message for each in the same request"`
 	ToolCallID string            `json:"tool_call_id,omitempty" doc:"With run=false: the call that a tool message answers"`
 	Name       string            `json:"name,omitempty" doc:"With run=false: the tool's name"`
-	Messages   []appended        `json:"messages,omitempty" maxItems:"200" doc:"With run=false: several messages, all or none; in place of text"`
+	Messages   []appended        `json:"messages,omitempty" maxItems:"200" doc:"With run=false: several messages in place of text; all are appended, or none"`
 }
 
 func (c *Channel) postMessage(ctx context.Context, in *postMessage) (*huma.StreamResponse, error) {
@@ -129,7 +129,7 @@ func (p posted) onlyAppended() string {
 type getAnswer struct {
 	OfSession
 	Waiting
-	ID string `path:"id" doc:"Of the message" example:"task-42-1"`
+	ID string `path:"id" doc:"The message's id" example:"task-42-1"`
 }
 
 // getAnswer returns the answer to an earlier message. It waits only when the

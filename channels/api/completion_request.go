@@ -25,7 +25,7 @@ const defaultSession = ChannelName + ":default"
 // completionRequest is the body of a chat completion request, with the parameters
 // that are taken.
 type completionRequest struct {
-	Model    string           `json:"model"` // a name that is no choice is not heeded
+	Model    string           `json:"model"` // a name that can't be chosen is ignored
 	User     string           `json:"user"`
 	Stream   bool             `json:"stream"`
 	Messages []requestMessage `json:"messages"`
@@ -39,11 +39,11 @@ type completionRequest struct {
 	MaxCompletionTokens int `json:"max_completion_tokens"`
 	llm.Options
 
-	only // parameters of which one value is taken
+	only // parameters of which just one value is accepted
 	free // parameters without effect on the answer
 }
 
-// only are the parameters of which one value is taken: what OpenAI does without them.
+// only are the parameters of which just one value is accepted: OpenAI's default.
 type only struct {
 	N           int                `json:"n"`
 	Logprobs    bool               `json:"logprobs"`
@@ -79,8 +79,8 @@ func (o only) check() error {
 	return nil
 }
 
-// free are parameters that change nothing about an answer: what the provider keeps,
-// bills and caches. They are taken, and not passed on.
+// free are parameters that do not affect the answer: they control what the provider stores, bills
+// and caches. They are accepted and not passed on.
 type free struct {
 	Store                any `json:"store"`
 	Metadata             any `json:"metadata"`

@@ -49,9 +49,9 @@ type OfChat struct {
 type ChatFilter struct {
 	Page
 	MetadataFilter
-	Archived string `query:"archived" enum:"true,false" doc:"Only those that are archived, or only those that go on"`
-	Text     string `query:"text" doc:"Stands in the title"`
-	User     string `query:"user" doc:"Has written in it: the platform's id, or the name"`
+	Archived string `query:"archived" enum:"true,false" doc:"true: only archived ones; false: only active ones"`
+	Text     string `query:"text" doc:"Only those with this text in the title"`
+	User     string `query:"user" doc:"Only those in which this person has written: the platform's id, or the name"`
 }
 
 func (f ChatFilter) query() catalog.ConversationQuery {
@@ -64,7 +64,7 @@ func (f ChatFilter) query() catalog.ConversationQuery {
 type chatList struct {
 	Body struct {
 		Conversations []chat `json:"conversations"`
-		Next          string `json:"next,omitempty" doc:"The cursor of the next page; none on the last one"`
+		Next          string `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one"`
 	}
 }
 
@@ -112,8 +112,8 @@ type oneChat struct{ Body chat }
 type patchChat struct {
 	OfChat
 	Body struct {
-		Title    *string         `json:"title,omitempty" maxLength:"200" doc:"What it is called from now on"`
-		Metadata json.RawMessage `json:"metadata,omitempty" doc:"Members to set; null takes a member away (RFC 7396), and null instead of an object all of them"`
+		Title    *string         `json:"title,omitempty" maxLength:"200" doc:"The new title"`
+		Metadata json.RawMessage `json:"metadata,omitempty" doc:"Members to set; null removes a member (RFC 7396), and null instead of an object removes all"`
 	}
 }
 

@@ -28,8 +28,8 @@ func (c *Channel) fileOperations() []operation {
 // OfMessage names something that came with a message.
 type OfMessage struct {
 	OfChat
-	Seq int64 `path:"seq" minimum:"1" doc:"Place of the message in the conversation" example:"1"`
-	N   int   `path:"n" minimum:"0" doc:"Place in the message's list, from 0" example:"0"`
+	Seq int64 `path:"seq" minimum:"1" doc:"The message's place in the conversation" example:"1"`
+	N   int   `path:"n" minimum:"0" doc:"The place in the message's list, from 0" example:"0"`
 }
 
 // getFile returns the bytes of a file of a message.

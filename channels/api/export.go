@@ -30,8 +30,8 @@ func (c *Channel) exportOperations() []operation {
 }
 
 type ExportFormat struct {
-	Format string `query:"format" enum:"md,json,jsonl" default:"md" doc:"To be read, one JSON document, or a message a line"`
-	Files  bool   `query:"files" doc:"With the bytes of pictures and files, in base64 (json and jsonl)"`
+	Format string `query:"format" enum:"md,json,jsonl" default:"md" doc:"md: Markdown; json: one JSON document; jsonl: one JSON record per line"`
+	Files  bool   `query:"files" doc:"Include the bytes of pictures and files, in base64 (json and jsonl)"`
 	Images bool   `query:"images" deprecated:"true" doc:"The same as files"`
 }
 

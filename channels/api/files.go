@@ -13,9 +13,9 @@ import (
 // file is a file that comes with a message.
 type file struct {
 	Name      string `json:"name,omitempty" maxLength:"200" example:"plan.md"`
-	MediaType string `json:"media_type,omitempty" maxLength:"100" doc:"What it is, where that does not show in its bytes" example:"text/markdown"`
-	Data      []byte `json:"data,omitempty" doc:"In base64, for small files"`
-	ID        string `json:"id,omitempty" maxLength:"100" doc:"In place of the rest: of a file that was uploaded to the session"`
+	MediaType string `json:"media_type,omitempty" maxLength:"100" doc:"The media type, used where the bytes do not show it" example:"text/markdown"`
+	Data      []byte `json:"data,omitempty" doc:"The bytes in base64, for small files"`
+	ID        string `json:"id,omitempty" maxLength:"100" doc:"In place of the other fields: the id of a file that was uploaded to the session"`
 
 	size int64 // of one that was uploaded
 	used bool  // likewise: another message has named it

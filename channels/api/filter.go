@@ -12,9 +12,9 @@ import (
 
 // Page is which page of a list is asked for.
 type Page struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"How many at most"`
-	Cursor string `query:"cursor" doc:"Where the page begins: the next of the page before"`
-	Order  string `query:"order" enum:"use,age" default:"use" doc:"What was used last comes first, or what was made last. With age, paging gives everything once that was there at the first page"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"The most entries of a page"`
+	Cursor string `query:"cursor" doc:"The field next of the previous page"`
+	Order  string `query:"order" enum:"use,age" default:"use" doc:"use: the most recently used first; age: the newest first. With age, every entry that existed at the first page is listed exactly once"`
 }
 
 func (p Page) byAge() bool {
@@ -47,7 +47,7 @@ func (f *MetadataFilter) Resolve(ctx huma.Context) []error {
 func metadataParam(of string) *huma.Param {
 	return &huma.Param{
 		Name: metadataPrefix + "NAME", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Example: "planner",
-		Description: "Only with this member in the metadata of " + of + ", a text, number or truth value that reads so. May be given for several names.",
+		Description: "Only those where the metadata of " + of + " have this member, with this text, number or truth value. May be given for several names.",
 	}
 }
 

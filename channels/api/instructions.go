@@ -26,7 +26,7 @@ func (c *Channel) instructionOperations() []operation {
 }
 
 type instructionList struct {
-	Instructions []string `json:"instructions" maxItems:"100" doc:"In the order in which the model is told them; 16 KiB in all. An empty list removes them"`
+	Instructions []string `json:"instructions" maxItems:"100" doc:"The instructions in the order in which the model is told them; at most 16 KiB together. An empty list removes them"`
 }
 
 // instructionsOf are the instructions of a session.

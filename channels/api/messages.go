@@ -27,8 +27,8 @@ func (c *Channel) readOperations() []operation {
 // Stretch is which messages of a conversation are asked for.
 type Stretch struct {
 	MetadataFilter
-	View   string `query:"view" enum:"user,talk,all,window" default:"user" doc:"What people read; with the tool calls too; all that is kept, also internal messages and replaced ones; or what the model would be sent now"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"50" doc:"How many at most. A page of long messages has fewer"`
+	View   string `query:"view" enum:"user,talk,all,window" default:"user" doc:"user: what people read; talk: with tool calls; all: everything stored, with internal and replaced messages; window: what the model would be sent now"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"50" doc:"The most messages of a page. A page of long messages has fewer"`
 	Before int64  `query:"before" minimum:"1" doc:"Only those before this seq"`
 	After  int64  `query:"after" minimum:"0" doc:"Only those behind this seq, the oldest first"`
 }
@@ -44,16 +44,16 @@ func (s Stretch) query(id string) conversation.MessageQuery {
 
 type messageList struct {
 	Body struct {
-		Conversation *chat     `json:"conversation,omitempty" doc:"None before anything was said"`
+		Conversation *chat     `json:"conversation,omitempty" doc:"Absent before the first message"`
 		Messages     []message `json:"messages" doc:"Oldest first"`
-		More         bool      `json:"more,omitempty" doc:"There are others: before these, or behind them where after was asked for"`
-		Window       *window   `json:"window,omitempty" doc:"With view=window"`
+		More         bool      `json:"more,omitempty" doc:"There are more messages: before these, or, with after, behind them"`
+		Window       *window   `json:"window,omitempty" doc:"Only with view=window"`
 	}
 }
 
 type window struct {
-	Tokens int   `json:"tokens" doc:"Of all that the model would be sent, its tools included"`
-	Budget int   `json:"budget" doc:"Tokens that it may have"`
+	Tokens int   `json:"tokens" doc:"Tokens that the model would be sent, including its tools"`
+	Budget int   `json:"budget" doc:"The most tokens that the window may have"`
 	Left   int64 `json:"left" doc:"Messages of the conversation that are not shown to the model"`
 }
 

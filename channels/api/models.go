@@ -33,8 +33,8 @@ func (c *Channel) modelNames() []string {
 // ofPrograms stands for the sessions of programs in general, and for requests that name none.
 const ofPrograms = conversation.Key(ChannelName + ":")
 
-// askedModel returns the model that a request names, "" where it names one that is not to be
-// chosen: clients name some model in any case.
+// askedModel returns the model that a request names, or "" if that is no model of the gateway:
+// clients always send the name of some model.
 func (c *Channel) askedModel(name string, key conversation.Key) (string, error) {
 	if !slices.Contains(c.Named, name) {
 		return "", nil

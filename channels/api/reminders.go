@@ -21,7 +21,7 @@ func (c *Channel) reminderOperations() []operation {
 	return []operation{
 		endpoint(c, huma.Operation{
 			OperationID: "list-reminders", Method: http.MethodGet, Path: pathOfSession + "/reminders", Tags: []string{tagSessions},
-			Summary: "List the reminders of a session", Description: "Of a session of any channel, whoever set them, the next one first.",
+			Summary: "List the reminders of a session", Description: "Lists them for a session of any channel, whoever set them, the next one first.",
 			Errors: []int{http.StatusNotFound},
 		}, c.listReminders),
 		endpoint(c, huma.Operation{
@@ -42,14 +42,14 @@ func (c *Channel) reminderOperations() []operation {
 
 // reminder is something that a session is reminded of.
 type reminder struct {
-	ID       int              `json:"id" doc:"In its session, from 1"`
+	ID       int              `json:"id" doc:"Its number in the session, from 1"`
 	Session  conversation.Key `json:"session"`
 	Text     string           `json:"text"`
 	Next     time.Time        `json:"next" doc:"When it is due next, by the clock of its time zone"`
-	Every    string           `json:"every,omitempty" doc:"The RRULE (RFC 5545) by which it is repeated; none: it is due once"`
+	Every    string           `json:"every,omitempty" doc:"The RRULE (RFC 5545) by which it is repeated; absent: it is due once"`
 	Timezone string           `json:"timezone"`
-	Person   string           `json:"person" doc:"The id of who set it on their channel"`
-	Name     string           `json:"name,omitempty" doc:"Of the person"`
+	Person   string           `json:"person" doc:"The id, on their channel, of the person who set it"`
+	Name     string           `json:"name,omitempty" doc:"The person's name"`
 }
 
 func reminderOf(r reminders.Reminder) reminder {
@@ -147,7 +147,7 @@ func (c *Channel) wantedReminder(in *setReminder) (r reminders.Reminder, err err
 
 type deleteReminder struct {
 	OfSession
-	ID int `path:"id" minimum:"1" doc:"Of the reminder" example:"1"`
+	ID int `path:"id" minimum:"1" doc:"The reminder's id" example:"1"`
 }
 
 func (c *Channel) deleteReminder(ctx context.Context, in *deleteReminder) (*struct{}, error) {

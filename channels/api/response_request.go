@@ -16,7 +16,7 @@ import (
 // responseRequest is the body of a request for a response, with the parameters that are
 // taken: https://platform.openai.com/docs/api-reference/responses/create
 type responseRequest struct {
-	Model        string          `json:"model"` // a name that is no choice is not heeded
+	Model        string          `json:"model"` // a name that can't be chosen is ignored
 	Input        json.RawMessage `json:"input"` // a text, or a list of items
 	Instructions string          `json:"instructions"`
 	Stream       bool            `json:"stream"`
@@ -67,8 +67,7 @@ type responseReasoning struct {
 	GenerateSummary string `json:"generate_summary"`
 }
 
-// responseOnly are the parameters of which one value is taken: what OpenAI does without
-// them.
+// responseOnly are the parameters of which just one value is accepted: OpenAI's default.
 type responseOnly struct {
 	Background    bool            `json:"background"`
 	MaxToolCalls  *int            `json:"max_tool_calls"`

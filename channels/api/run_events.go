@@ -28,7 +28,7 @@ const (
 type accepted struct {
 	ID      string `json:"id"`
 	Session string `json:"session"`
-	URL     string `json:"url" doc:"Where the answer can be asked for"`
+	URL     string `json:"url" doc:"The address at which the answer can be requested"`
 }
 
 type delta struct {

@@ -33,7 +33,7 @@ type SearchScope struct {
 	MetadataFilter
 	Words   string `query:"q" required:"true" maxLength:"1000" doc:"Words, and phrases in double quotes; everything else is only text" example:"\"red fox\" jumps"`
 	Channel string `query:"channel" doc:"Only in sessions of this channel" example:"web"`
-	Prefix  string `query:"key_prefix" maxLength:"600" doc:"Only in sessions whose keys begin so" example:"api:team-7/"`
+	Prefix  string `query:"key_prefix" maxLength:"600" doc:"Only in sessions whose keys begin with this text" example:"api:team-7/"`
 	Limit   int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"How many at most"`
 	Skip    int    `query:"skip" minimum:"0" maximum:"1000" doc:"How many of the best to leave out"`
 }
@@ -62,25 +62,25 @@ type hit struct {
 	Title        string            `json:"title,omitempty"`
 	Seq          int64             `json:"seq"`
 	Role         conversation.Role `json:"role"`
-	Tool         string            `json:"tool,omitempty" doc:"Whose result it is"`
+	Tool         string            `json:"tool,omitempty" doc:"The tool whose result the message is"`
 	Sender       string            `json:"sender,omitempty"`
 	At           time.Time         `json:"at"`
-	Snippet      string            `json:"snippet" doc:"A part of the message around the words, of an answer without the marks of Markdown"`
-	Metadata     json.RawMessage   `json:"metadata,omitempty" doc:"Of the message, a JSON object"`
+	Snippet      string            `json:"snippet" doc:"The part of the message around the words; for an answer, without the marks of Markdown"`
+	Metadata     json.RawMessage   `json:"metadata,omitempty" doc:"The metadata of the message, a JSON object"`
 	File         *foundInFile      `json:"file,omitempty" doc:"The words are deep in a file of the message, and snippet is a part of that"`
 }
 
 // foundInFile is the page of a file in which words were found.
 type foundInFile struct {
 	Name  string `json:"name"`
-	Page  int64  `json:"page" doc:"From 1, each of 12 KiB of the file's text"`
+	Page  int64  `json:"page" doc:"The number of the page, from 1; a page has 12 KiB of the file's text"`
 	Pages int64  `json:"pages"`
-	URL   string `json:"url,omitempty" doc:"Of the whole file"`
+	URL   string `json:"url,omitempty" doc:"The address of the whole file"`
 }
 
 type hitList struct {
 	Body struct {
-		Hits []hit `json:"hits" doc:"The best first. A new message is found about a second after it was stored"`
+		Hits []hit `json:"hits" doc:"The matches, best first. A new message is found about a second after it was stored"`
 	}
 }
 
@@ -125,12 +125,12 @@ func hitOf(h search.Hit) hit {
 
 type foundConversation struct {
 	Conversation chat  `json:"conversation"`
-	Hits         []hit `json:"hits" doc:"Its best messages, at most three; none where only the title was found"`
+	Hits         []hit `json:"hits" doc:"Its best messages, at most three; empty if only the title matched"`
 }
 
 type foundList struct {
 	Body struct {
-		Conversations []foundConversation `json:"conversations" doc:"Those with all words first, the best first"`
+		Conversations []foundConversation `json:"conversations" doc:"Those with all words come first, then the others; the best first"`
 		More          bool                `json:"more" doc:"Others follow: ask again with skip"`
 	}
 }

@@ -35,7 +35,7 @@ const readAtOnce = 100
 
 type followSession struct {
 	OfSession
-	Last string `header:"Last-Event-ID" doc:"Of the last event that was received"`
+	Last string `header:"Last-Event-ID" doc:"The id of the last event that was received"`
 }
 
 // followSession streams the events of a session of any channel.
@@ -48,7 +48,7 @@ func (c *Channel) followSession(ctx context.Context, in *followSession) (*huma.S
 	if in.Last != "" {
 		var ok bool
 		if s.at, ok = hosted.ParsePosition(in.Last); !ok {
-			err = problem(http.StatusBadRequest, "The Last-Event-ID %q is none that this stream gave.", shorten(in.Last))
+			err = problem(http.StatusBadRequest, "The Last-Event-ID %q is not one that this stream gave.", shorten(in.Last))
 		}
 	} else {
 		s.at, err = c.newest(ctx, key)

@@ -54,15 +54,15 @@ type listSessions struct {
 	Page
 	MetadataFilter
 	Channel  string `query:"channel" doc:"Only those of this channel" example:"api"`
-	Archived string `query:"archived" enum:"true,false" doc:"Only those whose conversations are all archived, or only those with one that goes on, or with a first message that waits"`
-	Text     string `query:"text" doc:"Stands in the key, the place or a title"`
-	User     string `query:"user" doc:"Has written there: the platform's id, or the name"`
+	Archived string `query:"archived" enum:"true,false" doc:"true: only those whose conversations are all archived; false: only those with an active conversation, or with a first message that waits"`
+	Text     string `query:"text" doc:"Only those with this text in the key, the place or a title"`
+	User     string `query:"user" doc:"Only those in which this person has written: the platform's id, or the name"`
 }
 
 type sessionList struct {
 	Body struct {
 		Sessions []session `json:"sessions"`
-		Next     string    `json:"next,omitempty" doc:"The cursor of the next page; none on the last one"`
+		Next     string    `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one"`
 	}
 }
 
@@ -101,7 +101,7 @@ func (c *Channel) session(ctx context.Context, key conversation.Key) (*oneSessio
 type patchSession struct {
 	OfSession
 	Body struct {
-		Metadata json.RawMessage `json:"metadata,omitempty" doc:"Members to set; null takes a member away (RFC 7396), and null instead of an object all of them"`
+		Metadata json.RawMessage `json:"metadata,omitempty" doc:"Members to set; null removes a member (RFC 7396), and null instead of an object removes all"`
 		Model    *string         `json:"model,omitempty" doc:"The model that answers from the next run on, see GET /v1/models; an empty text: the usual one"`
 		Agent    *string         `json:"agent,omitempty" doc:"The agent that answers from the next run on; an empty text: the usual one"`
 	}

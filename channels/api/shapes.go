@@ -18,18 +18,18 @@ type session struct {
 	Key           conversation.Key `json:"key" doc:"CHANNEL:NAME" example:"api:task-42"`
 	Channel       string           `json:"channel" example:"api"`
 	Place         string           `json:"place,omitempty" doc:"What people call the place"`
-	Title         string           `json:"title,omitempty" doc:"Of its active conversation, else of its newest one. While the first message waits, its beginning"`
-	Active        bool             `json:"active" doc:"It has a conversation that goes on"`
+	Title         string           `json:"title,omitempty" doc:"The title of its active conversation, or else of its newest one. While the first message waits, the beginning of that message"`
+	Active        bool             `json:"active" doc:"It has an active conversation"`
 	Conversations int64            `json:"conversations"`
-	Messages      int64            `json:"messages" doc:"Of all conversations"`
+	Messages      int64            `json:"messages" doc:"The number of messages in all conversations"`
 	Tokens        int64            `json:"tokens"`
-	Waiting       int64            `json:"waiting" doc:"Messages that are not answered yet"`
-	Metadata      json.RawMessage  `json:"metadata,omitempty" doc:"Of the program that uses the session, a JSON object"`
-	Model         string           `json:"model,omitempty" doc:"The model that was chosen for the session; none: the usual one answers"`
-	Agent         string           `json:"agent,omitempty" doc:"The agent that was chosen for the session; none: the usual one answers"`
+	Waiting       int64            `json:"waiting" doc:"The number of messages that are not answered yet"`
+	Metadata      json.RawMessage  `json:"metadata,omitempty" doc:"A JSON object that belongs to the program that uses the session"`
+	Model         string           `json:"model,omitempty" doc:"The model that was chosen for the session; absent: the usual one answers"`
+	Agent         string           `json:"agent,omitempty" doc:"The agent that was chosen for the session; absent: the usual one answers"`
 	CreatedAt     time.Time        `json:"created_at"`
 	UsedAt        time.Time        `json:"used_at"`
-	ExpiresAt     *time.Time       `json:"expires_at,omitempty" doc:"From when on the next message begins a new conversation; none where nothing goes on, or it never expires"`
+	ExpiresAt     *time.Time       `json:"expires_at,omitempty" doc:"When the active conversation expires: a later message begins a new one. Absent if none is active, or it never expires"`
 }
 
 func (c *Channel) sessionOf(s catalog.Session) session {
@@ -60,10 +60,10 @@ type chat struct {
 	Active    bool             `json:"active" doc:"The next message goes here; at most one conversation of a session is active"`
 	Messages  int64            `json:"messages"`
 	Tokens    int64            `json:"tokens"`
-	Metadata  json.RawMessage  `json:"metadata,omitempty" doc:"Of the program that uses the conversation, a JSON object"`
+	Metadata  json.RawMessage  `json:"metadata,omitempty" doc:"A JSON object that belongs to the program that uses the conversation"`
 	CreatedAt time.Time        `json:"created_at"`
 	UpdatedAt time.Time        `json:"updated_at"`
-	ExpiresAt *time.Time       `json:"expires_at,omitempty" doc:"From when on the next message begins a new conversation; none of an archived one, and where conversations never expire"`
+	ExpiresAt *time.Time       `json:"expires_at,omitempty" doc:"When the conversation expires: a later message begins a new one. Absent for an archived one, and if conversations never expire"`
 }
 
 func (c *Channel) chatOf(of conversation.Conversation) chat {
@@ -79,24 +79,24 @@ func (c *Channel) chatOf(of conversation.Conversation) chat {
 type message struct {
 	Role       conversation.Role `json:"role" enum:"user,assistant,tool,system"`
 	Content    string            `json:"content"`
-	Name       string            `json:"name,omitempty" doc:"Of the tool"`
+	Name       string            `json:"name,omitempty" doc:"The tool's name"`
 	ToolCalls  []toolCall        `json:"tool_calls,omitempty"`
 	ToolCallID string            `json:"tool_call_id,omitempty" doc:"The call that a tool message answers"`
 	Seq        int64             `json:"seq,omitempty" doc:"Place in the conversation, from 1"`
-	PlatformID string            `json:"platform_id,omitempty" doc:"What its platform calls the message; of a program's own, the id of its answer"`
+	PlatformID string            `json:"platform_id,omitempty" doc:"The platform's id of the message; for a program's own message, the id of its answer"`
 	At         *time.Time        `json:"at,omitempty"`
 	Sender     string            `json:"sender,omitempty" doc:"Who wrote it, where several people talk"`
 	Images     []image           `json:"images,omitempty"`
-	Files      []enclosedFile    `json:"files,omitempty" doc:"What came with it beside pictures"`
-	Internal   bool              `json:"internal,omitempty" doc:"Kept in the archive; people are not shown it"`
+	Files      []enclosedFile    `json:"files,omitempty" doc:"The files that came with the message, except for pictures"`
+	Internal   bool              `json:"internal,omitempty" doc:"Only kept in the archive; people are not shown it"`
 	State      string            `json:"state,omitempty" enum:"stopped,replaced,undone" doc:"Why it is not an ordinary message"`
-	Finish     string            `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"Of an assistant message: why it is not whole"`
-	Reasoning  string            `json:"reasoning,omitempty" doc:"Of an assistant message: what the model thought before it, which it is not sent again"`
-	Model      string            `json:"model,omitempty" doc:"Of an assistant message: the model that wrote it"`
-	Agent      string            `json:"agent,omitempty" doc:"Likewise the agent; none: the default one"`
-	Run        int64             `json:"run,omitempty" doc:"The run that wrote it; none of what was appended"`
+	Finish     string            `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"For an assistant message: why it is incomplete"`
+	Reasoning  string            `json:"reasoning,omitempty" doc:"For an assistant message: the model's reasoning before it, which is not sent to the model again"`
+	Model      string            `json:"model,omitempty" doc:"For an assistant message: the model that wrote it"`
+	Agent      string            `json:"agent,omitempty" doc:"For an assistant message: the agent that wrote it; absent: the default one"`
+	Run        int64             `json:"run,omitempty" doc:"The run that stored it; absent for appended messages"`
 	Tokens     int               `json:"tokens,omitempty"`
-	Metadata   json.RawMessage   `json:"metadata,omitempty" doc:"Of the program that appended it, a JSON object"`
+	Metadata   json.RawMessage   `json:"metadata,omitempty" doc:"A JSON object that belongs to the program that appended it"`
 }
 
 // toolCall is a call in OpenAI's shape.
@@ -115,7 +115,7 @@ type image struct {
 	Name      string `json:"name"`
 	MediaType string `json:"media_type"`
 	Size      int    `json:"size" doc:"Bytes"`
-	URL       string `json:"url,omitempty" doc:"Where its bytes are"`
+	URL       string `json:"url,omitempty" doc:"The address of its bytes"`
 }
 
 func imageOf(i media.Image, conversation string, seq int64, n int) image {
@@ -131,7 +131,7 @@ type enclosedFile struct {
 	Name      string `json:"name"`
 	MediaType string `json:"media_type,omitempty"`
 	Size      int64  `json:"size,omitempty" doc:"Bytes"`
-	Kept      bool   `json:"kept" doc:"It can be had at url"`
+	Kept      bool   `json:"kept" doc:"Its bytes can be downloaded from url"`
 	URL       string `json:"url,omitempty"`
 	Problem   string `json:"problem,omitempty" doc:"Why it could not be kept or read"`
 }

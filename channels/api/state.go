@@ -17,7 +17,7 @@ func (c *Channel) stateOperations() []operation {
 	return []operation{
 		endpoint(c, huma.Operation{
 			OperationID: "get-state", Method: http.MethodGet, Path: pathOfSession + "/state", Tags: []string{tagSessions},
-			Summary: "Get the session state", Description: "What the model is always told of the active conversation.", Errors: []int{http.StatusNotFound},
+			Summary: "Get the session state", Description: "Returns what the model is told about the active conversation in every run.", Errors: []int{http.StatusNotFound},
 		}, c.getState),
 		endpoint(c, huma.Operation{
 			OperationID: "patch-state", Method: http.MethodPatch, Path: pathOfSession + "/state", Tags: []string{tagSessions},
@@ -31,27 +31,27 @@ func (c *Channel) stateOperations() []operation {
 type sessionState struct {
 	Conversation string       `json:"conversation" doc:"The id of the active conversation"`
 	Turns        int64        `json:"turns"`
-	Model        string       `json:"model,omitempty" doc:"That answered last"`
+	Model        string       `json:"model,omitempty" doc:"The model that answered last"`
 	Workspace    string       `json:"workspace,omitempty" doc:"The working directory"`
 	Repository   string       `json:"repository,omitempty"`
 	Rules        []stateNote  `json:"rules"`
 	Decisions    []stateNote  `json:"decisions"`
 	Files        []stateNote  `json:"files"`
 	Errors       []stateError `json:"errors"`
-	Forgotten    int64        `json:"forgotten,omitempty" doc:"Rules and decisions that had no room any more"`
+	Forgotten    int64        `json:"forgotten,omitempty" doc:"The number of rules and decisions that were dropped for lack of room"`
 }
 
 type stateNote struct {
-	Number int64  `json:"number,omitempty" doc:"Of a rule or a decision: by it, it is struck"`
+	Number int64  `json:"number,omitempty" doc:"The number by which a rule or a decision is struck"`
 	Text   string `json:"text"`
-	Turn   int64  `json:"turn,omitempty" doc:"When it was last said; none for what an earlier conversation handed on"`
+	Turn   int64  `json:"turn,omitempty" doc:"The turn in which it was last said; absent if it carried over from an earlier conversation"`
 }
 
 type stateError struct {
 	In       string `json:"in" doc:"What was done"`
 	Error    string `json:"error"`
 	Turn     int64  `json:"turn,omitempty"`
-	Resolved bool   `json:"resolved" doc:"The same was done later, and went well"`
+	Resolved bool   `json:"resolved" doc:"The same call succeeded later"`
 }
 
 type oneState struct{ Body sessionState }

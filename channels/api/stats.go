@@ -27,11 +27,11 @@ type getStats struct {
 
 // stats are sums over the runs of some time.
 type stats struct {
-	From    time.Time `json:"from" doc:"Whole hours"`
+	From    time.Time `json:"from" doc:"The beginning, at a whole hour"`
 	To      time.Time `json:"to"`
-	Buckets []bucket  `json:"buckets" doc:"Oldest first, those without runs too"`
-	Usage   []usageOf `json:"usage" doc:"By channel and model, the most runs first"`
-	People  []usageOf `json:"people" doc:"By channel, person and model; of whole days in UTC"`
+	Buckets []bucket  `json:"buckets" doc:"Oldest first, including those without runs"`
+	Usage   []usageOf `json:"usage" doc:"Sums by channel and model, the most runs first"`
+	People  []usageOf `json:"people" doc:"Sums by channel, person and model, for whole days in UTC"`
 
 	Embeddings []embeddingsOf `json:"embeddings" doc:"Requests for vectors, by model, the most requests first"`
 }
@@ -39,22 +39,22 @@ type stats struct {
 type embeddingsOf struct {
 	Model    string  `json:"model"`
 	Requests int64   `json:"requests"`
-	Failed   int64   `json:"failed" doc:"Of these"`
-	Tokens   int64   `json:"tokens" doc:"As the embeddings server counts them"`
-	Cost     float64 `json:"cost,omitempty" doc:"In the currency of the prices, by the price at the time of each request; only where one was known"`
+	Failed   int64   `json:"failed" doc:"How many of them failed"`
+	Tokens   int64   `json:"tokens" doc:"The tokens as the embeddings server counts them"`
+	Cost     float64 `json:"cost,omitempty" doc:"The cost in the currency of the prices, by the price at the time of each request; requests without a known price are not included"`
 }
 
 type bucket struct {
 	At time.Time `json:"at"`
 	Totals
-	P50MS int64 `json:"p50_ms" doc:"What half of the runs took at most, estimated within a factor of 2"`
-	P95MS int64 `json:"p95_ms" doc:"What 95 of 100 runs took at most, likewise"`
+	P50MS int64 `json:"p50_ms" doc:"The median duration of a run, estimated within a factor of 2"`
+	P95MS int64 `json:"p95_ms" doc:"The 95th percentile of the duration of a run, estimated likewise"`
 }
 
 type usageOf struct {
 	Channel string `json:"channel"`
 	Person  string `json:"person,omitempty" doc:"The platform's id"`
-	Name    string `json:"name,omitempty" doc:"Of the person"`
+	Name    string `json:"name,omitempty" doc:"The person's name"`
 	Model   string `json:"model"`
 	Totals
 }

@@ -68,31 +68,31 @@ type Totals struct {
 	Runs       int64    `json:"runs"`
 	Failed     int64    `json:"failed"`
 	Stopped    int64    `json:"stopped"`
-	Messages   int64    `json:"messages" doc:"That the runs added"`
+	Messages   int64    `json:"messages" doc:"The number of messages that the runs added"`
 	Prompt     int64    `json:"prompt_tokens"`
-	Cached     int64    `json:"cached_tokens,omitempty" doc:"Of prompt_tokens: those that the model's server took from its cache"`
+	Cached     int64    `json:"cached_tokens,omitempty" doc:"How many of prompt_tokens the model's server took from its cache"`
 	Completion int64    `json:"completion_tokens"`
 	TookMS     int64    `json:"took_ms"`
-	Cost       *float64 `json:"cost,omitempty" doc:"By the prices of the configuration; none where a model has no price"`
+	Cost       *float64 `json:"cost,omitempty" doc:"The cost by the configured prices; absent if a model has no price"`
 }
 
 type tracedRun struct {
-	ID         int64     `json:"id" doc:"Messages carry it as run"`
+	ID         int64     `json:"id" doc:"The run's id, which is the field run of its messages"`
 	Kind       string    `json:"kind" enum:"agent,command"`
 	Status     string    `json:"status" enum:"done,failed,stopped"`
-	Asked      string    `json:"asked,omitempty" doc:"Who wrote what began it"`
-	Agent      string    `json:"agent,omitempty" doc:"That answered; none: the default one"`
+	Asked      string    `json:"asked,omitempty" doc:"Who wrote the message that began the run"`
+	Agent      string    `json:"agent,omitempty" doc:"The agent that answered; absent: the default one"`
 	Model      string    `json:"model,omitempty"`
 	ModelCalls int       `json:"model_calls"`
 	Prompt     int       `json:"prompt_tokens"`
 	Cached     int       `json:"cached_tokens,omitempty"`
 	Completion int       `json:"completion_tokens"`
 	Cost       *float64  `json:"cost,omitempty"`
-	Messages   int64     `json:"messages" doc:"How many it added"`
-	Added      []message `json:"added" doc:"These messages, in their order; of older runs they are left out where all together exceed about 1 MiB"`
-	Told       []string  `json:"instructions,omitempty" doc:"Those of programs that were in force, in their order; none where they were not recorded"`
+	Messages   int64     `json:"messages" doc:"The number of messages that the run added"`
+	Added      []message `json:"added" doc:"The messages that the run added, in order; left out for older runs if all together exceed about 1 MiB"`
+	Told       []string  `json:"instructions,omitempty" doc:"The instructions of programs that were in force, in order; absent if they were not recorded"`
 	Error      string    `json:"error,omitempty"`
-	Finish     string    `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"Why its answer is not whole"`
+	Finish     string    `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"Why the answer is incomplete"`
 	Warnings   []string  `json:"warnings,omitempty" doc:"What readers should know beside its answer, as Markdown"`
 	StartedAt  time.Time `json:"started_at"`
 	TookMS     int64     `json:"took_ms"`
@@ -100,24 +100,24 @@ type tracedRun struct {
 }
 
 type step struct {
-	Kind        string    `json:"kind" enum:"model,tool,resumed,approval" doc:"resumed is no call: the gateway had stopped before, and the run went on from its journal; approval: somebody was asked whether a tool may be called"`
+	Kind        string    `json:"kind" enum:"model,tool,resumed,approval" doc:"resumed: no call, but the run was continued from its journal after the gateway had stopped; approval: somebody was asked whether a tool may be called"`
 	Name        string    `json:"name"`
-	Purpose     string    `json:"purpose,omitempty" enum:"title,summary" doc:"Of a model call: what it was made for, where that is no answer"`
+	Purpose     string    `json:"purpose,omitempty" enum:"title,summary,transcription" doc:"For a model call that writes no answer: what it was made for"`
 	At          time.Time `json:"at"`
 	TookMS      int64     `json:"took_ms"`
 	FirstByteMS int64     `json:"first_byte_ms,omitempty"`
 	Prompt      int       `json:"prompt_tokens,omitempty"`
 	Cached      int       `json:"cached_tokens,omitempty"`
 	Completion  int       `json:"completion_tokens,omitempty"`
-	Shown       int64     `json:"shown,omitempty" doc:"Messages of the conversation that the model was sent"`
-	Left        int64     `json:"left,omitempty" doc:"Older ones that it was not sent"`
-	Window      int       `json:"window_tokens,omitempty" doc:"Tokens that it was sent, as counted here"`
-	Finish      string    `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"Why the model's answer is not whole"`
+	Shown       int64     `json:"shown,omitempty" doc:"The number of messages of the conversation that the model was sent"`
+	Left        int64     `json:"left,omitempty" doc:"The number of older messages that it was not sent"`
+	Window      int       `json:"window_tokens,omitempty" doc:"The number of tokens that it was sent, as the gateway counts them"`
+	Finish      string    `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"Why the model's answer is incomplete"`
 	Call        string    `json:"tool_call_id,omitempty"`
-	Answer      string    `json:"answer,omitempty" enum:"allowed,denied,expired,cancelled" doc:"To an approval"`
+	Answer      string    `json:"answer,omitempty" enum:"allowed,denied,expired,cancelled" doc:"The answer to an approval"`
 	By          string    `json:"answered_by,omitempty"`
 	Error       string    `json:"error,omitempty"`
-	Failure     string    `json:"error_kind,omitempty" doc:"Of a model call that failed"`
+	Failure     string    `json:"error_kind,omitempty" doc:"For a model call that failed: the kind of the failure"`
 }
 
 type traceAnswer struct{ Body trace }

@@ -39,8 +39,8 @@ func (c *Channel) maxUpload() int64 { return c.Files.MaxFile + 64<<10 }
 
 type postFile struct {
 	OfSession
-	Name           string `query:"name" maxLength:"200" doc:"Of the file, unless a form has it" example:"report.pdf"`
-	ContentType    string `header:"Content-Type" doc:"Its media type, or multipart/form-data"`
+	Name           string `query:"name" maxLength:"200" doc:"The file's name, unless the form has it" example:"report.pdf"`
+	ContentType    string `header:"Content-Type" doc:"The file's media type, or multipart/form-data"`
 	IdempotencyKey string `header:"Idempotency-Key" doc:"The upload's id in its session: a repeat with the same key is not stored again. At most 128 letters, digits and . _ ~ : @ + = -" example:"task-42-report"`
 
 	length int64
@@ -64,7 +64,7 @@ func (p *postFile) boundary() (boundary string, isForm bool) {
 
 type uploadedFile struct {
 	Body struct {
-		ID        string    `json:"id" doc:"By which one message of the session names the file"`
+		ID        string    `json:"id" doc:"The id by which one message of the session can name the file"`
 		Name      string    `json:"name"`
 		MediaType string    `json:"media_type"`
 		Size      int64     `json:"size" doc:"Bytes"`
