@@ -22,7 +22,7 @@ import (
 
 // Source is a channel: it brings messages in.
 type Source interface {
-	// Name returns the first segment of the session keys that the channel makes.
+	// Name returns the first segment of the channel's session keys.
 	Name() string
 
 	// Run takes messages from the platform and accepts them until ctx ends, then

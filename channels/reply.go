@@ -55,7 +55,7 @@ func TranscriptOf(d conversation.Delivery) *File {
 	return &File{Name: d.Transcript.Name}
 }
 
-// maxPhoto is the most bytes of a picture that all platforms show as one; a larger one is
+// maxPhoto is the most bytes of a picture that all platforms show as a photo; a larger one is
 // sent as a file: https://core.telegram.org/bots/api#sendphoto
 const maxPhoto = 10 << 20
 

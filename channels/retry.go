@@ -15,8 +15,8 @@ import (
 const maxBackoff = 30 * time.Second
 
 // Retry waits between attempts with exponential backoff. It logs a trouble when it
-// begins, when another takes its place and when it is over, but not each attempt. It
-// is for one goroutine.
+// begins, when another one replaces it and when it is over, but not each attempt. It must be
+// used by one goroutine at a time.
 type Retry struct {
 	log     *slog.Logger
 	waits   *backoff.ExponentialBackOff

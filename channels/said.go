@@ -10,8 +10,8 @@ import (
 // in characters.
 const maxQuote = 1000
 
-// InReplyTo returns what stands above a reply for the model: who wrote the message
-// that it replies to, and its beginning. An empty text is one that is not shown.
+// InReplyTo returns the lines that the model is shown above a reply: who wrote the message that
+// is replied to, and the beginning of its text. Without a text only the author is named.
 func InReplyTo(who, text string) string {
 	text = strings.TrimSpace(plaintext.Clean(text))
 	if runes := []rune(text); len(runes) > maxQuote {
@@ -23,8 +23,8 @@ func InReplyTo(who, text string) string {
 	return "[in reply to " + who + ":]\n> " + strings.ReplaceAll(text, "\n", "\n> ") + "\n\n"
 }
 
-// Forwarded returns the line above a text that was forwarded; from is who wrote
-// it, "" where the platform does not say.
+// Forwarded returns the line above a forwarded text. from is the author's name, "" if the
+// platform does not give it.
 func Forwarded(from string) string {
 	if from == "" {
 		return "[forwarded]\n"

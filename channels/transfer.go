@@ -12,8 +12,8 @@ func Transfer(ctx context.Context, platform string, body io.ReadCloser) io.ReadC
 	return &transfer{ctx, platform, body}
 }
 
-// TransferError returns why a transfer from a platform did not end, in words for people
-// and the model. The network's own error names the address, and with it what is secret.
+// TransferError returns why a transfer from a platform failed, in words for people and the model.
+// The network's own error is left out, since it names the address, which may hold a secret.
 func TransferError(ctx context.Context, platform string) error {
 	if ctx.Err() != nil {
 		return errors.New("it took too long")

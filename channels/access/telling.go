@@ -15,11 +15,11 @@ import (
 const (
 	toldPerSecond = 10
 	toldAtOnce    = 30
-	maxTelling    = 32   // messages on their way to the platform
+	maxTelling    = 32   // messages that are being sent to the platform
 	maxTold       = 1000 // strangers who wait to be told: as many as get a code at once
 )
 
-// telling is the queue of words for strangers.
+// telling is the queue of messages to strangers.
 type telling struct {
 	queue chan told
 	pace  *rate.Limiter

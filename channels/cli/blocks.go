@@ -6,11 +6,11 @@ import (
 	"parley/channels/markdown"
 )
 
-// This file finds where the markdown of an answer that is still being written can be
-// parted, so that its upper part is rendered to stay.
+// This file finds the places at which the markdown of a growing answer can be split, so that its
+// upper part can be rendered once and scroll away.
 
-// head is what the rest of a text stands behind when it is rendered: its lines are on the
-// screen already.
+// head is text that is put in front of the rest of an answer when the rest is rendered, so that the
+// rest is rendered in its context. The lines of the head are on the screen already and not printed again.
 type head struct {
 	text    string
 	columns tableColumns // of the table in which text ends
@@ -54,8 +54,8 @@ func isListItem(line string) bool {
 	return strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ") || strings.HasPrefix(line, "+ ")
 }
 
-// codeAt returns the offset behind the line that opens the fenced code block in which a
-// markdown text ends, and what its lines begin with; 0 where the text ends outside of code.
+// codeAt returns the offset behind the opening line of the fenced code block in which a markdown
+// text ends, and the indentation of the block's lines. The offset is 0 if the text ends outside of code.
 func codeAt(md string) (behind int, indent string) {
 	fences := markdown.Fences(md)
 	if len(fences) == 0 {
@@ -67,10 +67,9 @@ func codeAt(md string) (behind int, indent string) {
 	return 0, ""
 }
 
-// openCode returns what has to stand before the rest of a markdown text that ends with a
-// whole line of a fenced code block, so that the rest is rendered as code: everything up
-// to the block's first line, and one line of code, which keeps blank lines behind it. It
-// returns "" for other texts.
+// openCode returns the head for the rest of a markdown text that ends with a whole line of a fenced
+// code block, so that the rest is rendered as code: everything up to the block's first line, and one
+// line of code, which keeps the blank lines after it. It returns "" for other texts.
 func openCode(md string) string {
 	behind, indent := codeAt(md)
 	if behind == 0 || !strings.HasSuffix(md, "\n") {
@@ -79,9 +78,9 @@ func openCode(md string) string {
 	return md[:behind] + indent + "x\n"
 }
 
-// headsFor returns what may stand before the rest of a markdown text, which stands behind
-// before, so that the rest is rendered as what it is: code, the paragraph of a list or
-// quote, the item of a list in a list. "" is for what stands alone.
+// headsFor returns the possible heads for the rest of a markdown text that has the head before, so
+// that the rest is rendered as what it is: code, the paragraph of a list or quote, the item of a
+// nested list. The head "" is for a rest that needs no context.
 func headsFor(before, md, rest string) []string {
 	md = before + md
 	heads := []string{openCode(md), before}
@@ -99,8 +98,8 @@ func headsFor(before, md, rest string) []string {
 	return heads
 }
 
-// cutsOf returns the offsets in a block, which stands behind head, at which it may be
-// parted: behind white space, and in code behind line ends alone.
+// cutsOf returns the offsets at which a block with a head may be split: after white space, and in
+// code only after line ends.
 func cutsOf(head, block string) []int {
 	fences := markdown.Fences(head + block)
 	var cuts []int

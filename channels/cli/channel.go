@@ -252,8 +252,8 @@ func (c *Channel) Preview(address, text string) {
 	}
 }
 
-// Thinking reports all that the model has thought so far in a call for the answer to the
-// message at the address; "" begins another call. It does not block.
+// Thinking passes all of the model's reasoning so far in a call for the answer to the message at the
+// address; "" begins another call. It does not block.
 func (c *Channel) Thinking(address, text string) {
 	if chat, ok := c.frontend.(*chat); ok && text != "" {
 		chat.thoughts.grow(strings.TrimPrefix(address, c.addressPrefix()), time.Now())
@@ -262,8 +262,8 @@ func (c *Channel) Thinking(address, text string) {
 	}
 }
 
-// ForgetThought says, before the reply to the message at the address comes, that what the
-// model has thought for it is not stored.
+// ForgetThought reports, before the reply to the message at the address arrives, that the model's
+// reasoning for it was not stored.
 func (c *Channel) ForgetThought(address string) {
 	if chat, ok := c.frontend.(*chat); ok {
 		chat.thoughts.take(strings.TrimPrefix(address, c.addressPrefix()))
@@ -274,9 +274,9 @@ func (c *Channel) ForgetThought(address string) {
 // message's id follows, so that each reply belongs to one message.
 func (c *Channel) addressPrefix() string { return string(c.key) + "/" }
 
-// Failed says, before the reply to the message at the address comes, that there is no
-// answer: the reply says why. Without a line editor it goes to Options.Err, and Run
-// returns ErrFailed in the end.
+// Failed reports, before the reply to the message at the address arrives, that there is no answer:
+// the reply says why. Without a line editor the reply goes to Options.Err, and Run returns ErrFailed
+// at its end.
 func (c *Channel) Failed(address string) {
 	if p, ok := c.frontend.(*pipe); ok {
 		p.fail(strings.TrimPrefix(address, c.addressPrefix()))

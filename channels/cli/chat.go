@@ -19,7 +19,7 @@ const (
 	fromBefore = "(from before)"
 	stopText   = "/stop"
 
-	// repaintEvery is the least time between two looks at a growing answer.
+	// repaintEvery is the least time between two repaints of a growing answer.
 	repaintEvery = 60 * time.Millisecond
 )
 
@@ -38,8 +38,8 @@ type chat struct {
 	mu       sync.Mutex
 	free     *sync.Cond // when locked becomes false, or closed true
 	locked   bool       // the editor is between two lines, or may be: print nothing
-	open     bool       // the screen is ours
-	closed   bool       // for good
+	open     bool       // the chat draws on the screen
+	closed   bool       // the chat has ended
 	screen   *screen
 	markdown *typesetter
 
@@ -48,7 +48,7 @@ type chat struct {
 	asked     string // the message whose run waits for an answer of the user; "" = none
 	live      liveAnswer
 	delivered string // the newest message that is answered
-	armed     bool   // Ctrl-C was pressed with nothing to stop; again leaves
+	armed     bool   // Ctrl-C was pressed with nothing to stop; a second press leaves
 	leave     bool
 	hint      []string
 	prompt    string
@@ -72,7 +72,7 @@ type liveAnswer struct {
 	head    head   // what has to stand before the rest when it is rendered
 }
 
-// rest returns what of a text, which begins with printed, is not printed yet.
+// rest returns the part of a text, which begins with printed, that is not printed yet.
 func (l liveAnswer) rest(text string) string {
 	rest := text[len(l.printed):]
 	if l.head.text == "" {
@@ -161,7 +161,7 @@ func (c *chat) end() {
 	c.free.Broadcast()
 }
 
-// converse reads and accepts messages until the user leaves or the input ends.
+// converse reads messages and accepts them until the user leaves or the input ends.
 func (c *chat) converse(ed *editor) {
 	draft := ""
 	for {
@@ -212,8 +212,8 @@ func message(line string) string {
 	return entered(line)
 }
 
-// giveUpLine removes what the editor left of a line that was not entered, and
-// reports whether the user leaves.
+// giveUpLine removes a line from the screen that was not entered, and reports whether the user
+// leaves.
 func (c *chat) giveUpLine() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -88,7 +88,7 @@ func (c *chat) drawPreview() {
 	_ = c.repaint(above)
 }
 
-// unshownUpTo prints the messages that an answer to address takes in.
+// unshownUpTo prints the pending messages up to the one that an answer to address answers.
 func (c *chat) unshownUpTo(address string) string {
 	for i, m := range c.pending {
 		if m.id == address {
@@ -150,10 +150,10 @@ func (c *chat) body(room int) (lines []string, scrolled string) {
 	return lines, scrolled
 }
 
-// part takes about n lines from the beginning of a text that is still being written: its
-// first block if there are several, else the upper lines of the one. It returns them
-// rendered to stay, the offset behind them, and what the rest stands behind. The offset
-// is 0 where what comes behind would look different by itself.
+// part takes about n lines from the beginning of a growing text: its first block if there are
+// several, otherwise the upper lines of the only one. It returns these lines rendered, the offset
+// behind them, and the head for the rest. The offset is 0 if the rest would be rendered differently
+// by itself.
 func (c *chat) part(before head, rest string, n int) (upper string, cut int, next head) {
 	if len(before.text)+len(rest) > maxLive {
 		return "", 0, head{}
@@ -169,8 +169,8 @@ func (c *chat) part(before head, rest string, n int) (upper string, cut int, nex
 	return c.upperLines(before, rest, n)
 }
 
-// upperRows returns about the first n lines of a block with a table, as part does: it
-// parts the block between two rows. All rows keep the columns of those that are printed first.
+// upperRows returns about the first n lines of a block with a table, as part does. It splits the
+// block between two rows. All later rows keep the column widths of those that are printed first.
 func (c *chat) upperRows(before head, block string, n int, table tablePlace) (upper string, cut int, next head) {
 	next = head{text: (before.text + block)[:table.rows], columns: table.columns}
 	if before.text == next.text {
@@ -225,13 +225,12 @@ func (c *chat) upperLines(before head, block string, n int) (upper string, end i
 	return "", 0, head{}
 }
 
-// maxCuts is how many places before and behind the best one are tried at which a growing
-// block may be parted: a word that is emphasised may go over the end of a line, but not
-// over many.
+// maxCuts is how many places before and after the best one are tried for splitting a growing block:
+// emphasised text may go over the end of a line, but hardly over many.
 const maxCuts = 4
 
-// upper renders text that stands behind head and that a rest follows: blank lines at
-// the end of code that goes on are kept.
+// upper renders text with a head that is followed by a rest: blank lines at the end of code that
+// continues are kept.
 func (c *chat) upper(before head, text string) []string {
 	code, indent := codeAt(before.text + text)
 	if code == 0 {
@@ -241,7 +240,7 @@ func (c *chat) upper(before head, text string) []string {
 	return lines[:max(len(lines)-1, 0)]
 }
 
-// rendered renders text that stands behind head.
+// rendered renders text with a head.
 func (c *chat) rendered(before head, text string) []string {
 	lines, shown := c.markdown.renderWith(before.text+text, c.screen.width, before.columns)
 	switch {
@@ -261,7 +260,7 @@ func (c *chat) onScreen(lines []string) []string {
 	return wrap(strings.Join(lines, "\n"), c.screen.width-1)
 }
 
-// liveLines renders unfinished markdown that stands behind head, to lines of one row each.
+// liveLines renders unfinished markdown with a head, to lines of one row each.
 func (c *chat) liveLines(before head, text string) []string {
 	if len(text) > maxLive {
 		return wrap(strings.ToValidUTF8(text[len(text)-maxLive/4:], ""), c.screen.width-1)

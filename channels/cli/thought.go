@@ -13,8 +13,7 @@ import (
 // terminal alone, and no part of the conversation.
 const ThoughtCommand = "/thought"
 
-// thoughts notes for how long the model thinks before an answer. It is safe for
-// concurrent use.
+// thoughts measures how long the model thinks before an answer. It is safe for concurrent use.
 type thoughts struct {
 	mu            sync.Mutex
 	address       string    // the message that is answered; "" = no thoughts

@@ -24,7 +24,7 @@ func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
 // platform works again. A reply that the gateway itself can't prepare is given
 // up, and the chat is told.
 func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
-	var failing time.Time // since when
+	var failing time.Time // when the first attempt failed
 	for {
 		if q.held.isDue(time.Now()) && !q.retryHeld(ctx, true) {
 			return false
@@ -47,10 +47,9 @@ func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 	}
 }
 
-// try sends the parts that the platform has not taken yet, marks each, and then
-// the delivery. troubled says that a failed attempt of the next part is noted in
-// the store. The error says why a part was not taken. Without one, done is false
-// when ctx ended before the mark.
+// try sends the parts that the platform has not taken yet, and marks each of them, and then the
+// delivery, as sent. troubled reports that the store records a failed attempt of the next part. The
+// error says why a part was not taken. Without an error, done is false if ctx ended before the mark.
 func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool) (done bool, err error) {
 	var parts []channels.Part
 	err = recovered(func() error {

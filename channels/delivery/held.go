@@ -13,10 +13,10 @@ import (
 // heldSession tracks the replies of a session that are set aside. The session's queue
 // owns it while there is one, otherwise the sender's goroutine.
 type heldSession struct {
-	waiting bool          // there may be some
+	waiting bool          // there may be replies that are set aside
 	newest  time.Time     // when the newest of them was set aside
 	tried   time.Time     // when they were tried last
-	took    time.Duration // how long that took
+	took    time.Duration // how long the last round of attempts took
 	behind  int64         // ID of the delivery after which an interrupted round goes on; 0: none was interrupted
 	timer   *time.Timer   // starts the next round; nil: none
 }
@@ -74,8 +74,8 @@ func (hs *heldSessions) of(key conversation.Key) *heldSession {
 	return h
 }
 
-// settle takes back the state of a session whose queue has ended, and enqueues the session
-// again when its replies have to be retried.
+// settle takes over the state of a session whose queue has ended, and enqueues the session again
+// when its replies have to be retried.
 func (hs *heldSessions) settle(key conversation.Key, h *heldSession) {
 	if !h.waiting {
 		delete(hs.sessions, key)
@@ -174,7 +174,7 @@ func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, h
 	var stuck *channels.StuckError
 	healthy = errors.As(err, &stuck)
 	if isPowerOfTwo(d.Attempts) {
-		log.Warn("reply set aside not taken, trying again", "error", err)
+		log.Warn("retry of a reply that was set aside failed", "error", err)
 	}
 	return true, healthy, q.mark(ctx, "note a failed try", func(ctx context.Context) error {
 		return q.sender.outbox.Mark(ctx, d, conversation.MarkHeld, err.Error())

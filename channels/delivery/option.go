@@ -32,8 +32,8 @@ func (s *Sender) report(kind activity.OutcomeKind, d conversation.Delivery) {
 	}
 }
 
-// recovered runs f and returns a panic as a channels.LocalError: a reply that makes the
-// gateway panic must not end it, now and at every start.
+// recovered runs f and returns a panic as a channels.LocalError, so that a reply which causes a panic
+// does not end the gateway, now and again at every start.
 func recovered(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

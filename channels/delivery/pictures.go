@@ -98,8 +98,8 @@ func (q *queue) sendAlbum(ctx context.Context, d conversation.Delivery, parts []
 	return ids, err
 }
 
-// sendPicture sends one picture. In place of one that can't be read, or that the platform
-// does not take, the chat gets words, and the next pictures follow.
+// sendPicture sends one picture. If the picture can't be read, or the platform refuses it, the chat
+// gets a text in its place, and the next pictures follow.
 func (q *queue) sendPicture(ctx context.Context, d conversation.Delivery, p channels.Part) (string, error) {
 	picture := *p.File.Picture
 	file, err := q.loadPicture(ctx, picture)
@@ -115,7 +115,7 @@ func (q *queue) sendPicture(ctx context.Context, d conversation.Delivery, p chan
 	} else if !isLocal(err) {
 		return "", err
 	}
-	q.sender.log.Warn("picture not sent, saying so", "session", d.Key, "delivery", d.ID, "picture", picture.Name, "error", err)
+	q.sender.log.Warn("picture not sent, sending a notice instead", "session", d.Key, "delivery", d.ID, "picture", picture.Name, "error", err)
 	id, said := q.sendWords(ctx, d, p.Index, pictureLost(picture, err))
 	var refused *channels.SendError
 	if errors.As(said, &refused) && refused.Permanent { // the chat takes nothing at all

@@ -17,7 +17,7 @@ type queue struct {
 	held      *heldSession
 	flush     <-chan struct{} // closed when the gateway ends
 	ready     chan struct{}   // there is something to send
-	end       chan bool       // the answer to idle: the sender has forgotten the queue, or there is work
+	end       chan bool       // the sender's answer to idle: true if it has removed the queue, false if there is work
 	ended     int64           // the newest delivery that was brought to its end, or set aside
 	apart     int64           // the newest delivery whose pictures the platform refused as an album
 	abandoned bool            // the gateway ends, and what is not sent waits for the next start; read it after idle
@@ -147,13 +147,13 @@ func (q *queue) lock(ctx context.Context) (unlock func(), err error) {
 	return unlock, err
 }
 
-// leave leaves what is not sent to the node that has the session, or to the next sweep of this one.
+// leave leaves unsent replies to the node that has the session, or to this node's next sweep.
 func (q *queue) leave(ctx context.Context) {
 	q.elsewhere, q.held.waiting = true, false
 	q.tryToEnd(ctx)
 }
 
-// abandon leaves what is not sent to the next start.
+// abandon leaves unsent replies to the next start.
 func (q *queue) abandon(ctx context.Context) {
 	q.abandoned = true
 	q.tryToEnd(ctx)
@@ -213,7 +213,7 @@ func (q *queue) send(ctx context.Context) bool {
 // sendDue sends what is due in the store. It returns false when ctx or the
 // gateway ended before all was sent.
 func (q *queue) sendDue(ctx context.Context) bool {
-	q.held.waiting = true // perhaps
+	q.held.waiting = true // there may be some, which retryHeld finds out
 	for {
 		var due []conversation.Delivery
 		err := q.persist(ctx, "read the unsent replies", func() (err error) {

@@ -108,8 +108,8 @@ func final(since time.Time, err error) error {
 	return fmt.Errorf("given up after %s in which the platform took everything else: %w", stuckLimit, err)
 }
 
-// stuckFor returns for how long the platform has failed on a reply, first tried
-// at since, while it took everything else, and -1 when it is not so.
+// stuckFor returns for how long the platform has refused a reply, whose first attempt failed at
+// since, while it took everything else. It returns -1 if the platform fails on other messages, too.
 func stuckFor(since time.Time, err error) time.Duration {
 	var stuck *channels.StuckError
 	if !errors.As(err, &stuck) {

@@ -132,7 +132,7 @@ func (s *Sender) claimable(ctx context.Context, scope conversation.Scope) ([]clu
 	return s.outbox.Node().Claimable(ctx, keys)
 }
 
-// hand passes work to Run's goroutine.
+// hand queues work for Run's goroutine.
 func (s *Sender) hand(w work) {
 	s.count(w.key, 1)
 	select {

@@ -14,8 +14,8 @@ import (
 // them away: https://discord.com/developers/docs/topics/permissions#permission-overwrites
 const adminPermissions = discordgo.PermissionAdministrator | discordgo.PermissionManageGuild
 
-// inPlace is a person in a place. Each is remembered alone, since Discord does not
-// list who has a role.
+// inPlace is a person in a place. Results are cached for each person, since Discord does not list
+// the members of a role.
 type inPlace struct{ place, user string }
 
 // IsAdmin reports whether a user runs the server of an address: as its owner, or by a

@@ -39,8 +39,8 @@ func (c *Channel) answer(ctx context.Context, to address, d conversation.Deliver
 
 const deferralRetry = 200 * time.Millisecond // while another node sends the first response to an interaction
 
-// isDeferredElsewhere reports whether the first response to an interaction may be the work of another node, which was told
-// of the interaction and may be slower than this one.
+// isDeferredElsewhere reports whether another node may still have to send the first response to an
+// interaction: the node that has received it, and may be slower than this one.
 func (c *Channel) isDeferredElsewhere(to address) bool {
 	return c.Node != nil && c.deferrals.get(to.Source) == nil
 }

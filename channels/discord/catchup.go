@@ -205,8 +205,8 @@ type lookup struct {
 	members map[string]*member // whose roles were asked for, by user; the running look alone touches it
 }
 
-// isDone reports whether the place is known and nothing was said there after the
-// last message that was seen: Discord names the newest one with the server.
+// isDone reports whether the place is known and has no messages after the last one that was seen.
+// Discord names the newest message in its description of the server.
 func (l lookup) isDone(seen uint64) bool {
 	return l.known != nil && (l.after == 0 || l.known.newest != 0 && l.known.newest <= seen)
 }

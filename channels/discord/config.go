@@ -26,7 +26,7 @@ type Config struct {
 	FreeChannels  []string      `toml:"free_channels" kind:"ids"`                // ids of channels where every message is answered; default none
 	AutoThread    bool          `toml:"auto_thread"`                             // a mention in a channel opens a thread; default false
 	ThreadContext bool          `toml:"thread_context"`                          // a thread's first run is shown the message that it was made from; default false
-	Context       int           `toml:"context" min:"0" max:"200"`               // messages of a channel that the model is shown with the next one to the bot; default 0
+	Context       int           `toml:"context" min:"0" max:"200"`               // messages of a channel that are not for the bot, shown to the model with the next one that is; default 0
 	FileOver      int           `toml:"file_over" min:"0" max:"100"`             // replies of more messages are sent as a file; default 5; 0 = never
 	CatchUp       time.Duration `toml:"catch_up" min:"0"`                        // how far back missed messages are looked for; default 24h; 0 = not at all
 	Guilds        []string      `toml:"guilds" kind:"ids"`                       // ids of the servers that get the slash commands; default everywhere

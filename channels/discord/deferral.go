@@ -20,8 +20,8 @@ const (
 	maxFirstAnswer = 2 * firstAnswerIn // for the request itself, whatever Discord makes of it
 )
 
-// deferrals are the first responses to interactions, which Discord wants within
-// seconds. The answer to an interaction waits for its deferral.
+// deferrals tracks the first responses to interactions, which Discord requires within three seconds.
+// The answer to an interaction waits for its first response.
 type deferrals struct {
 	mu   sync.Mutex
 	list map[string]*deferral // by interaction, while its token lives

@@ -27,7 +27,7 @@ type health struct {
 	mu            sync.Mutex
 	state, detail string // of the connections
 	rest          string // why the REST API rejects the token; "": it does not
-	told          string // the state that was told last
+	told          string // the state that was reported last
 	silent        bool   // other nodes have the shards, and report their state
 }
 

@@ -17,8 +17,7 @@ import (
 // https://discord.com/developers/docs/events/gateway#sharding-max-concurrency
 const identifyPause = 5*time.Second + time.Second
 
-// identifyGate lets one session begin at a time, a pause after the one before has
-// begun.
+// identifyGate lets one session begin at a time, at least a pause after the previous one has begun.
 type identifyGate struct {
 	pause time.Duration
 	busy  chan struct{} // holds an element while a session begins
@@ -72,8 +71,8 @@ func (g *identifyGate) wait(ctx context.Context) error {
 	}
 }
 
-// enterTogether is enter among several nodes. Whoever begins a session has a role, which a node that dies loses no
-// sooner than the pause takes.
+// enterTogether is enter for a bot with several nodes. The node that begins a session holds a role of the cluster.
+// A node that dies loses the role no sooner than after the pause.
 func (g *identifyGate) enterTogether(ctx context.Context) error {
 	role, err := g.node.Obtain(ctx, g.name)
 	if err != nil {

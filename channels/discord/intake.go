@@ -122,7 +122,7 @@ func decode[T any](in *intake, e event) T {
 func (in *intake) inPlace(ctx context.Context, e event) error {
 	where := decode[whereabouts](in, e)
 	if number(where.ChannelID) == 0 {
-		in.Log.Debug("event skipped", "event", e.kind, "reason", "of no channel")
+		in.Log.Debug("event skipped", "event", e.kind, "reason", "no channel")
 		return nil
 	}
 	if e.kind == "MESSAGE_CREATE" || e.kind == "INTERACTION_CREATE" {

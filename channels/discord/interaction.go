@@ -25,7 +25,7 @@ func (in *intake) refuse(ctx context.Context, to address, words string) {
 	})
 }
 
-// used accepts a slash command or the press of a button as a message.
+// used accepts an interaction, which is a slash command or the press of a button, as a message.
 func (in *intake) used(ctx context.Context, i *interaction, p *place) error {
 	to, ok, err := in.welcome(ctx, i, p)
 	if err != nil || !ok {
@@ -40,7 +40,7 @@ func (in *intake) used(ctx context.Context, i *interaction, p *place) error {
 	}
 	in.route(&inbound, p, to)
 	first, fresh := in.deferrals.begin(i.ID)
-	known := in.seen[p.id] // a mark of messages, which the id of an interaction may be ahead of
+	known := in.seen[p.id] // only ids of messages move this mark: an interaction's id may be ahead of them
 	in.take(inbound, p.id, i.ID)
 	if known > 0 {
 		in.seen[p.id] = known

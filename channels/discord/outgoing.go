@@ -129,7 +129,7 @@ func (c *Channel) sendError(err error) error {
 		return &channels.SendError{RetryAfter: r.retryAfter, Err: err}
 	case 0: // the network
 		return &channels.SendError{Err: c.judge(err)}
-	case http.StatusUnauthorized: // no fault of the message's
+	case http.StatusUnauthorized: // the token is refused, not the message
 		if isTokenRefusal(err) {
 			c.health.checkToken()
 		}
@@ -138,8 +138,8 @@ func (c *Channel) sendError(err error) error {
 	return &channels.SendError{Permanent: true, Err: err}
 }
 
-// judge wraps the error of a message in a StuckError, where the connections show that
-// Discord works otherwise.
+// judge wraps the error of a message in a StuckError if the connections to the gateway show that
+// Discord works.
 func (c *Channel) judge(err error) error {
 	if since := c.healthySince.Load(); since != nil && !errors.Is(err, context.Canceled) {
 		return &channels.StuckError{HealthySince: *since, Err: err}

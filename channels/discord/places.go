@@ -15,7 +15,7 @@ type place struct {
 	name   string
 	kind   int
 	owner  string // of a thread
-	newest uint64 // message, as told when the connection began; 0 = not told
+	newest uint64 // id of the newest message when the connection began; 0 = unknown
 }
 
 func newPlace(c channel) *place {
@@ -35,12 +35,11 @@ func (p *place) isForum() bool { return p.kind == typeForum || p.kind == typeMed
 // takesThreads reports whether a thread can be opened on a message of the place.
 func (p *place) takesThreads() bool { return p.kind == typeText || p.kind == typeAnnouncement }
 
-// shard is the one that is told what happens in the place:
+// shard returns the number of the shard that receives the events of the place:
 // https://discord.com/developers/docs/events/gateway#sharding-sharding-formula
 func (p *place) shard(count int) int { return int(number(p.guild) >> 22 % uint64(count)) }
 
-// world is what the bot knows of its servers. Only the intake's goroutine touches
-// it.
+// world holds what the bot knows of its servers. Only the intake's goroutine touches it.
 type world struct {
 	guilds map[string]*server
 	places map[string]*place

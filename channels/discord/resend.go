@@ -14,11 +14,11 @@ import (
 	"parley/conversation"
 )
 
-// leftover returns the message that already has a part, or "": the preview that shows the
-// part, or a message that an earlier process, or a failed attempt of this one, has posted
-// without marking it as sent. Nonces can't prevent this, since Discord remembers them for a
-// few minutes only. It removes other previews of earlier processes: their runs are repeated
-// together with the messages since, and the answers follow later messages.
+// leftover returns the id of a message that already holds a part, "" if there is none. That is the
+// preview of the part, or a message that an earlier process, or a failed attempt of this one, has
+// posted without marking the part as sent. Nonces do not prevent this, since Discord remembers them
+// for a few minutes only. leftover removes other previews of earlier processes: their runs are
+// repeated together with newer messages, so their answers are posted below those.
 func (c *Channel) leftover(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown string) (string, error) {
 	first := c.unvisited.take(to.Channel)
 	if firstLive := c.firstLive.Load(); !first && firstLive != 0 && number(to.Source) >= firstLive && d.Attempts == 0 || c.self() == "" {

@@ -48,7 +48,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	return nil
 }
 
-// shard is a share of the bot's servers: number id, from 0, of so many.
+// shard is a share of the bot's servers: the one with the number id, from 0, of a total of of.
 type shard struct{ id, of int }
 
 // plan is how the bot connects.

@@ -16,8 +16,8 @@ import (
 // servers, which saves most of the lookups.
 const serversIn = 3 * time.Second
 
-// ready handles the begin of a session of the gateway. Discord does not send what
-// was said since the last one.
+// ready handles the start of a session with Discord's gateway. Discord does not send the messages
+// that were written since the previous session.
 func (in *intake) ready(ctx context.Context, e event) error {
 	r := decode[ready](in, e)
 	in.shards = e.shard.of
@@ -64,8 +64,8 @@ func (in *intake) ready(ctx context.Context, e event) error {
 	return nil
 }
 
-// newestFirst returns the known places, the one that was read last first: people
-// there are most likely waiting.
+// newestFirst returns the known places, most recently read first: people there are most likely
+// waiting.
 func (in *intake) newestFirst() []string {
 	return slices.SortedFunc(maps.Keys(in.seen), func(a, b string) int { return cmp.Compare(in.seen[b], in.seen[a]) })
 }

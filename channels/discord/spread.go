@@ -31,7 +31,7 @@ const (
 // errMoreShards ends the work on a plan because other nodes use one with more shards.
 var errMoreShards = errors.New("discord: the other nodes have split the bot into more shards")
 
-// nodeShards are the shards that this node has the roles of.
+// nodeShards are the shards whose roles this node holds.
 type nodeShards struct {
 	mu      sync.Mutex
 	ends    map[int]context.CancelFunc // by shard
@@ -69,7 +69,7 @@ func (s *nodeShards) remove(shard int) {
 	delete(s.ends, shard)
 }
 
-// end gives a shard back, which goes on until its connection is closed.
+// end gives a shard back. The node keeps its role until the connection is closed.
 func (s *nodeShards) end(shard int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *Channel) nodesChanged() {
 	s.changed()
 }
 
-// isMine reports whether this process is told what happens in a place, if the bot is split into so many shards.
+// isMine reports whether this process receives the events of a place, if the bot is split into this number of shards.
 func (c *Channel) isMine(p *place, shards int) bool {
 	switch {
 	case c.Node != nil:
@@ -283,8 +283,8 @@ func (c *Channel) attend(ctx context.Context) {
 	})
 }
 
-// watchREST asks Discord now and then for the bot while this node has no shards, until ctx ends: nothing else tells an
-// outage of Discord's from a message that it does not take.
+// watchREST requests the bot's user from time to time while this node has no shards, until ctx ends. This is how
+// such a node tells an outage of Discord from a message that Discord refuses.
 func (c *Channel) watchREST(ctx context.Context) {
 	for clock.Sleep(ctx, watchEvery) == nil {
 		if len(c.shards.list()) > 0 {

@@ -51,9 +51,8 @@ func newThreads() *threads {
 	return &threads{known: map[string]*thread{}, closed: map[string]time.Time{}}
 }
 
-// closedFor is how long the bot opens no threads in a channel that has refused
-// one: the conversation goes on in the channel's session, and not in a new one
-// for every mention.
+// closedFor is how long the bot opens no threads in a channel that has refused one. Meanwhile the
+// conversation continues in the channel's session, instead of a new session for every mention.
 const closedFor = 10 * time.Minute
 
 func (ts *threads) close(channel string) {

@@ -43,7 +43,7 @@ func (g *Gate) IsOpen() bool { return g.open.Load() != nil && !g.IsEnding() }
 // HasOpened reports whether the gate takes messages, or has taken some until it ended.
 func (g *Gate) HasOpened() bool { return g.open.Load() != nil }
 
-// Ending returns a channel that is closed when the gate takes messages no more.
+// Ending returns a channel that is closed when the gate stops taking messages.
 // It is nil, which is never closed, before Open.
 func (g *Gate) Ending() <-chan struct{} {
 	if open := g.open.Load(); open != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	life           = 15 * time.Minute // how long a preview waits for more text; after that its run is taken for dead
+	life           = 15 * time.Minute // how long a preview waits for more text before its run counts as dead
 	requestTimeout = 15 * time.Second // of one request, see Request
 )
 
@@ -96,9 +96,9 @@ func (b *Board[A]) Open() (end func()) {
 	}
 }
 
-// Note notes the text so far of the answer that run, which is any name, writes for a
-// place. While the preview of another run is there, or the reply that takes its place is
-// being sent, the newest text waits. It does not block.
+// Note records the text so far of the answer that a run writes for a place. run is any name that
+// identifies the run. While the place shows the preview of another run, or a reply is being sent
+// there, the newest text waits. Note does not block.
 func (b *Board[A]) Note(place, run string, to A, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +116,7 @@ func (b *Board[A]) Note(place, run string, to A, text string) {
 	}
 }
 
-// Hurry shows what was noted of a place last without waiting for the pace. It does not block.
+// Hurry shows the newest text of a place without waiting for the pace. It does not block.
 func (b *Board[A]) Hurry(place string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +159,7 @@ func (b *Board[A]) follow(ctx context.Context, p *Preview[A]) {
 			return
 		}
 		select {
-		case <-p.hurry: // this is what it asked for
+		case <-p.hurry: // the text that is shown next is the newest
 		default:
 		}
 		wait = b.cfg.Every(p.To)
@@ -226,8 +226,8 @@ func (b *Board[A]) Take(ctx context.Context, place string, replaced, over func(t
 	}
 }
 
-// Done frees the place of a preview, whose reply was sent or never will be: what waits
-// there is shown. p may be nil.
+// Done frees the place of a preview after its reply was sent or given up, so that a waiting text is
+// shown there. p may be nil.
 func (b *Board[A]) Done(p *Preview[A]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,8 +18,8 @@ const (
 	requestTimeout = 30 * time.Second
 	uploadTimeout  = 5 * time.Minute // of a file of several megabytes on a slow line
 	maxIdleConns   = 256             // connections kept for that many chats at once
-	maxDrain       = 1 << 18         // bytes read of an answer's rest to keep its connection
-	maxHead        = 1 << 10         // bytes kept of an answer in case that it can't be read
+	maxDrain       = 1 << 18         // bytes of an unread response that are drained so that its connection can be reused
+	maxHead        = 1 << 10         // bytes of a response that are kept for the error if it can't be read
 )
 
 // api calls the methods of the Bot API.
@@ -131,7 +131,7 @@ func (a *api) redactText(text string) string {
 	return text
 }
 
-// doer adds a context to a request of the library, and keeps the response.
+// doer adds a context to a request of the library, and keeps the response's body.
 type doer struct {
 	ctx  context.Context
 	http *http.Client

@@ -119,8 +119,8 @@ func (m *message) said() string {
 	return m.body(0)
 }
 
-// body returns the text of a message from byte from on, as Markdown, and what it
-// contains beside that.
+// body returns the text of a message from byte from on, as Markdown, followed by lines for its
+// other contents.
 func (m *message) body(from int) string {
 	text, entities := m.words()
 	return joined(strings.ReplaceAll(markdownOf(text, entities, from), "\x00", ""), m.lines())
@@ -165,8 +165,8 @@ func (m *message) id() int64 {
 	return m.ID
 }
 
-// knows reports whether the author of a message that somebody replies to may talk
-// to the bot, or is the bot. The error is the end of ctx.
+// knows reports whether the author of a message that somebody replies to is the bot, or may talk
+// to it. It returns an error only when ctx ends.
 func (c *Channel) knows(ctx context.Context, m *message, author *account) (known bool, err error) {
 	switch {
 	case author == nil:

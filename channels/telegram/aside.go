@@ -7,9 +7,9 @@ import (
 	"parley/conversation"
 )
 
-// aside returns a message of a group that is not addressed to the bot as group talk, where
-// its sender may talk to the bot; none without the key context. The error is the end of
-// ctx.
+// aside returns a group message that is not addressed to the bot as group talk, if its sender may
+// talk to the bot. It returns nothing unless the configuration sets context. It returns an error
+// only when ctx ends.
 func (c *Channel) aside(ctx context.Context, m *message) ([]conversation.Inbound, error) {
 	if c.talk.Most == 0 || !m.isGroup() {
 		return nil, nil

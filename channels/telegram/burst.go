@@ -15,9 +15,9 @@ import (
 // one: apps split a text that does not fit into one message.
 const longText = maxUnits - 200
 
-// together returns a message with Quiet and Joins, the times in which further messages
-// belong to it. A message in a private chat is complete, unless it is forwarded, part of an album, or so long that
-// it was probably cut; in a group the next line often follows at once.
+// together sets Quiet and Joins of a message, the times within which further messages belong to it.
+// A message in a private chat counts as complete unless it is forwarded, part of an album, or so long
+// that the app has probably cut it. In a group the next line often follows at once.
 func (c *Channel) together(m *message, in conversation.Inbound) conversation.Inbound {
 	if _, command := in.Command(); command {
 		return in
@@ -44,8 +44,8 @@ const (
 	albumWait  = time.Minute
 )
 
-// albums are the albums in groups. An album is for the bot if one of its messages is, usually
-// the one with the caption; the others address nobody.
+// albums tracks the albums in groups. A whole album is for the bot if one of its messages addresses the
+// bot, usually the one with the caption; the others address nobody.
 type albums struct {
 	mu   sync.Mutex
 	seen map[string]*album

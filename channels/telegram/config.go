@@ -40,13 +40,13 @@ type Config struct {
 
 	Ephemeral bool `toml:"ephemeral"` // whether private commands in groups, and their answers, are seen by the asker alone; default false
 
-	Context   int      `toml:"context" min:"0" max:"200"` // messages of a group that the model is shown with the next one to the bot; default 0
+	Context   int      `toml:"context" min:"0" max:"200"` // messages of a group that are not for the bot, shown to the model with the next one that is; default 0
 	FreeChats []string `toml:"free_chats"`                // ids of groups, and "GROUP/TOPIC", where every message is answered; default none
 
-	Quiet time.Duration `toml:"quiet" min:"0s" max:"10s"` // how long a run waits for more messages that were sent in one go; default 300ms; 0 = it does not
+	Quiet time.Duration `toml:"quiet" min:"0s" max:"10s"` // how long a run waits for further messages that belong together; default 300ms; 0 = it does not wait
 
 	WebhookURL    string `toml:"webhook_url" kind:"url"`       // public address of the gateway, to which Telegram brings the messages; default "", which polls
-	WebhookSecret string `toml:"webhook_secret" kind:"secret"` // what Telegram shows there; default made from the token
+	WebhookSecret string `toml:"webhook_secret" kind:"secret"` // secret that Telegram sends with each update; default derived from the token
 }
 
 // DefaultConfig is the section when nothing is configured.

@@ -75,7 +75,7 @@ func (c *content) files(message int64) []named {
 	return append(list, c.Rich.files(message)...)
 }
 
-// named is a file whose name and media type are never empty.
+// named is a file with a name and a media type that are never empty.
 type named struct{ file }
 
 // attachment returns the file as the inbound has it.

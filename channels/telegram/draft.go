@@ -58,7 +58,7 @@ func (d *drafts) end(at address) bool {
 	return shown
 }
 
-// is reports whether a draft is the one that a place shows now.
+// is reports whether id is the draft that a place shows now.
 func (d *drafts) is(at address, id int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"parley/internal/clock"
 )
 
-// Where several nodes share a database, all of them send for a bot, and one of them, which has a role of the
-// cluster, fetches its updates. What the holder stores is refused once another node may have the role.
+// Where several nodes share a database, all of them send for a bot. Only one, the holder of a role of the
+// cluster, fetches its updates. The store refuses what a former holder writes once another node may have the role.
 
 // fetchUpdates polls, or keeps the webhook set, while this node has the role, until ctx ends.
 func (c *Channel) fetchUpdates(ctx context.Context, me *self, accept channels.AcceptFunc) error {
@@ -32,8 +32,9 @@ func (c *Channel) fetchUpdates(ctx context.Context, me *self, accept channels.Ac
 	})
 }
 
-// checkRole reads whether this node still is the one that polls: Telegram says that another program does. It
-// retries while the database can't be reached. The error is cluster.ErrLost or the end of ctx.
+// checkRole reads from the database whether this node still has the role of polling, after Telegram has
+// reported that another program polls. It retries while the database can't be reached. The error is
+// cluster.ErrLost or the end of ctx.
 func (c *Channel) checkRole(ctx context.Context, role *cluster.Role) (lost error) {
 	err := retry.Persist(ctx, c.log, "read which node polls for the bot", func() error {
 		lost = role.Check(ctx)
@@ -48,8 +49,8 @@ func (c *Channel) checkRole(ctx context.Context, role *cluster.Role) (lost error
 	return lost
 }
 
-// standBy asks Telegram now and then for the bot while another node fetches its updates, until ctx ends: without
-// polls, nothing else tells an outage of Telegram's from a message that it does not take.
+// standBy calls getMe from time to time while another node fetches the updates, until ctx ends. Without polls,
+// this is how the node tells an outage of Telegram from a message that Telegram refuses.
 func (c *Channel) standBy(ctx context.Context) error {
 	for c.node != nil {
 		if err := clock.Sleep(ctx, watchEvery); err != nil {

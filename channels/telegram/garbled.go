@@ -55,9 +55,9 @@ func (e *garbledError) Error() string {
 
 func (e *garbledError) Unwrap() error { return e.err }
 
-// updateID returns the id of the first update in a garbled response, and 0 when
-// that is not certain: the response may come from another server, or the id
-// belong to another update. Nothing is skipped then.
+// updateID returns the id of the first update in a garbled response. It returns 0, so that nothing
+// is skipped, when the id is not certain: the response may come from another server, or the number
+// may be cut off.
 func (e *garbledError) updateID() int64 {
 	d := json.NewDecoder(strings.NewReader(e.head))
 	d.UseNumber()

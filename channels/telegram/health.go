@@ -18,7 +18,7 @@ type health struct {
 	mu      sync.Mutex
 	state   string
 	detail  string
-	reports int // who wants it told; 0: nobody, since another node tells it
+	reports int // calls of report that are in force; 0: another node reports the state
 }
 
 func (h *health) up() {
@@ -40,7 +40,7 @@ func (h *health) rejected(words string) {
 	h.is(bots.Rejected, words)
 }
 
-// is notes a state, and reports it to the operator if it is another one than before.
+// is records a state, and reports it to the operator if it has changed.
 func (h *health) is(state, detail string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

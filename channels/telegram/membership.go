@@ -102,9 +102,8 @@ func (s status) isIn() bool {
 	return s.Status == "restricted" && s.IsMember
 }
 
-// joined logs that the bot was added to a group or removed from one, and introduces
-// it where whoever added it, or the group, may talk to it. The error is the end of
-// ctx.
+// joined logs that the bot was added to a group or removed from one. The bot introduces itself if
+// the person who added it, or the group, may talk to it. An error is the end of ctx.
 func (c *Channel) joined(ctx context.Context, me *self, u update) error {
 	m := u.Member
 	if m.From == nil || !isGroup(m.Chat.ID) || m.Chat.Type == "channel" {

@@ -46,8 +46,8 @@ func (m *message) command() (command, bot, rest string, ok bool) {
 	return splitCommand(strings.ReplaceAll(text, "\x00", ""))
 }
 
-// textFor returns the text of a message for the bot. It removes the bot's name from the
-// beginning, which only says whom the message addresses.
+// textFor returns the text of a message without the bot's name at the beginning, which only
+// addresses it.
 func (m *message) textFor(me *self) string {
 	text, entities := m.words()
 	if command, bot, rest, ok := m.command(); ok {
@@ -94,9 +94,8 @@ func isName(text string) bool {
 	})
 }
 
-// address returns where a text goes on after the bot's name at its beginning, 0
-// where it begins with something else, and reports whether it mentions the bot
-// anywhere.
+// address returns the offset behind the bot's name at the beginning of a text, or 0 if the text
+// begins with something else. It also reports whether the text mentions the bot anywhere.
 func (me *self) address(text string, entities []entity) (from int, mentioned bool) {
 	for _, e := range entities[:min(len(entities), maxEntities)] {
 		if e.Type != "mention" && e.Type != "text_mention" {

@@ -135,8 +135,8 @@ func (p *pacer) enter(chat int64) *pace {
 	return c
 }
 
-// leave removes the state of the chat if it is no longer needed, and that of all such chats
-// whenever their number has doubled.
+// leave removes the state of a chat that is no longer needed. Whenever the number of chats has
+// doubled, it removes the state of all idle ones.
 func (p *pacer) leave(chat int64, c *pace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -48,10 +48,9 @@ func (c *Channel) learnTopic(m *message) {
 	}
 }
 
-// place returns what people call the place of a message, "" to leave it as it is
-// stored. The message that opened a topic has the topic's first name, which is used
-// only if no name is stored, since the topic may have been renamed. The error is the
-// end of ctx.
+// place returns the name of a message's place for people, or "" to keep the stored name. The
+// message that opened a topic holds the topic's original name. It is used only if no name is
+// stored, since the topic may have been renamed. An error is the end of ctx.
 func (c *Channel) place(ctx context.Context, m *message, to address) (string, error) {
 	group := plaintext.Name(m.Chat.Title)
 	switch {

@@ -216,14 +216,13 @@ func (c *Channel) getUpdates(ctx context.Context, next reading) ([]json.RawMessa
 	return batch, err
 }
 
-// errNoIDs is a batch in which no update has an id, so that no offset can
-// confirm any of it: Telegram gives it again until one with an id follows.
+// errNoIDs is the error of a batch in which no update has an id. No offset can confirm such a batch,
+// so Telegram delivers it again until an update with an id follows.
 var errNoIDs = errors.New("getUpdates: no update of the batch has an update_id")
 
-// take waits until the bot knows its name, and accepts what a batch holds for it
-// together with the offset behind the newest id that was read. Of updates without
-// an id the messages are accepted all the same. The error is errNoIDs, cluster.ErrLost, or the end
-// of ctx.
+// take waits until the bot knows its name. It then accepts the messages of a batch together with the
+// offset behind the newest update id. Messages of updates without an id are accepted, too. The error
+// is errNoIDs, cluster.ErrLost, or the end of ctx.
 func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []json.RawMessage, accept channels.AcceptFunc) error {
 	select {
 	case <-me.known:
@@ -250,7 +249,7 @@ func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []jso
 	if last > 0 {
 		return c.advance(ctx, next, last+1, inbounds, accept)
 	}
-	next.limit = maxBatch // the more are read at once, the likelier is one with an id
+	next.limit = maxBatch // a larger batch more probably has an update with an id
 	if err := c.store(ctx, nil, inbounds, accept); err != nil {
 		return err
 	}
@@ -304,12 +303,12 @@ func (c *Channel) store(ctx context.Context, cursors []conversation.Cursor, inbo
 
 const (
 	maxBatch    = 100 // the most that https://core.telegram.org/bots/api#getupdates gives at once
-	brokenTries = 3   // how often an update must come broken, since anything on the way may break one once
+	brokenTries = 3   // how often an update must arrive broken before it is skipped, since a proxy may break one once
 )
 
-// reading is where the next poll begins and how much it asks for. An update with
-// broken JSON makes its whole batch unreadable: then updates are read one by one
-// until the broken one is found, and more and more at once afterwards.
+// reading is the offset and the size of the next poll. An update with broken JSON makes its whole
+// batch unreadable. Updates are then read one by one until the broken one is found, and in growing
+// batches afterwards.
 type reading struct {
 	offset int64 // the first update that was not accepted yet
 	limit  int   // the most to be read at once

@@ -68,7 +68,7 @@ func (ps *previews) load(ctx context.Context) error {
 	return nil
 }
 
-// storedFor returns what is stored for a place, as storeFor has it. It is for one of several nodes.
+// storedFor returns the value that storeFor has stored for a place. It is used where several nodes share the bot.
 func (ps *previews) storedFor(ctx context.Context, at address) (string, error) {
 	value, err := ps.channel.cursor(ctx, ps.nameFor(at))
 	if err != nil && !conversation.IsDamaged(err) {

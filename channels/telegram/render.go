@@ -59,7 +59,7 @@ type writer struct {
 	depth  int  // of lists
 	marked bool // a list marker was just written: the next block follows on its line
 
-	unboxed bool // the boxes of tasks are left out
+	unboxed bool // the checkboxes of tasks are left out
 }
 
 // write appends text in the current style.
@@ -179,7 +179,7 @@ func (w *writer) list(n *ast.List) {
 	w.gap = gap
 }
 
-// boxOf returns the box of an item of a list; nil for none.
+// boxOf returns the checkbox of a list item, nil if it has none.
 func boxOf(item ast.Node) *east.TaskCheckBox {
 	first := item.FirstChild()
 	if first == nil {

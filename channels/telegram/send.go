@@ -14,8 +14,8 @@ import (
 	"parley/conversation"
 )
 
-// maxWait is how long Send waits for a chat that Telegram has asked to leave alone. For a
-// longer time the delivery waits, which the end of the gateway can interrupt.
+// maxWait is how long Send waits for a rate-limited chat. A longer wait is left to the delivery
+// queue, whose wait the end of the gateway can interrupt.
 const maxWait = 3 * time.Second
 
 var errBlocked = errors.New("not sent: the chat is rate limited")
@@ -68,8 +68,8 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	return id, err
 }
 
-// sendPatiently makes a request that sends a message, at the pace of its chat. A refused
-// message is amended and sent again where that may help. The error is a *SendError.
+// sendPatiently sends a message within its chat's rate limit. A refused message is amended and sent
+// again if that may help. The error is a *SendError.
 func (c *Channel) sendPatiently(ctx context.Context, m *outgoing, request func() error) error {
 	if chat := c.migrations.currentID(m.Chat); chat != m.Chat {
 		m.migrate(chat)
@@ -223,7 +223,7 @@ func (c *Channel) sendError(chat int64, err error) error {
 		c.token.check()
 	}
 	switch refused.Code {
-	case http.StatusUnauthorized: // no fault of the message's
+	case http.StatusUnauthorized: // the token is refused, not the message
 		return &channels.SendError{Err: err}
 	case http.StatusTooManyRequests:
 		wait := max(minRetryAfter, time.Duration(refused.RetryAfter)*time.Second)

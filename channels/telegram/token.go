@@ -74,8 +74,8 @@ func isRejection(err error) bool {
 	return refused != nil && (refused.Code == http.StatusUnauthorized || refused.Code == http.StatusNotFound)
 }
 
-// untilTaken returns when Telegram takes the token that it has rejected with err,
-// or with an error when ctx ends. The first caller asks Telegram meanwhile.
+// untilTaken waits until Telegram accepts the token that it has rejected with err. The first caller
+// asks Telegram repeatedly, the others wait for the result. It returns an error when ctx ends.
 func (c *Channel) untilTaken(ctx context.Context, err error) error {
 	taken, first := c.token.reject()
 	if first {
@@ -127,8 +127,8 @@ func (c *Channel) answered() {
 	c.health.up()
 }
 
-// guardToken tries the token whenever a message was refused as if the token were
-// rejected, until ctx ends: a poll notices that only when it ends.
+// guardToken checks the token whenever a message was refused with 401, until ctx ends. A long poll
+// would notice a rejected token only at its end.
 func (c *Channel) guardToken(ctx context.Context) error {
 	for {
 		select {

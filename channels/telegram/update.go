@@ -28,8 +28,8 @@ func (c *Channel) decode(raw json.RawMessage) update {
 	return u
 }
 
-// read returns the messages in an update that are for the bot and whose sender may talk: one
-// message, or in an album also the earlier ones. The error is the end of ctx.
+// read returns the messages of an update that are for the bot and whose sender may talk to it: one
+// message, or for an album also the messages that were held. An error is the end of ctx.
 func (c *Channel) read(ctx context.Context, me *self, u update) (list []conversation.Inbound, err error) {
 	if err := c.storeMigration(ctx, u.Message); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (c *Channel) edited(ctx context.Context, me *self, u update) (list []conver
 	at := unixTime(m.EditDate)
 	why := m.whySkipped()
 	if why == "" && (at.IsZero() || m.Location != nil) { // a live location changes by itself
-		why = "nobody edited it"
+		why = "not edited by a person"
 	}
 	if why != "" {
 		c.skip(u, why)
@@ -120,7 +120,7 @@ func (c *Channel) edited(ctx context.Context, me *self, u update) (list []conver
 	if !c.isFor(me, m) || at.Sub(in.At) > editLife {
 		return nil, nil
 	}
-	in.NeverCommand = true // what reads like one now was not written as one
+	in.NeverCommand = true // a text that becomes a command by an edit is none
 	return []conversation.Inbound{in}, nil
 }
 

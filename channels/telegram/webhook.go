@@ -24,15 +24,15 @@ import (
 // WebhookPath is where Telegram hands its updates to the gateway, behind webhook_url.
 const WebhookPath = "/hooks/telegram"
 
-// watchEvery is how often Telegram is asked for the state of the webhook: often
-// enough to tell an outage of Telegram's from a message that it does not take.
+// watchEvery is how often the state of the webhook is requested: often enough to tell an outage of
+// Telegram from a message that Telegram refuses.
 const watchEvery = time.Minute
 
 // webhook is the configuration of a webhook:
 // https://core.telegram.org/bots/api#setwebhook
 type webhook struct {
 	url    string // "" = the channel polls
-	secret string // what Telegram shows with every update
+	secret string // the token that Telegram sends with every update
 }
 
 func newWebhook(c Config) webhook {
@@ -45,7 +45,7 @@ func newWebhook(c Config) webhook {
 	}
 }
 
-// derivedSecret returns a secret made of the token, which does not reveal it.
+// derivedSecret returns a webhook secret that is derived from the bot token and does not reveal it.
 func derivedSecret(token string) string {
 	mac := hmac.New(sha256.New, []byte(token))
 	mac.Write([]byte("parley telegram webhook"))

@@ -268,7 +268,7 @@ var damagedItem = item{
 		"`/new` begins a fresh conversation.",
 }
 
-// has reports whether a page at a position has an item already.
+// has reports whether a page that is at position p shows an item already.
 func has(p hosted.Position, e item) bool {
 	if e.Kind == kindNotice {
 		id, _ := strconv.ParseInt(e.ID[1:], 10, 64) // made of a number
@@ -302,5 +302,5 @@ func (e item) follows(m item) bool {
 // answerHTML returns the HTML of an answer under way.
 func answerHTML(blocks []string) template.HTML { return template.HTML(strings.Join(blocks, "")) }
 
-// VersionAction returns the address that another version is asked of.
+// VersionAction returns the address of the form that chooses another version.
 func (e item) VersionAction() string { return strings.TrimSuffix(e.Action, "messages") + "version" }

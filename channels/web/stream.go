@@ -18,7 +18,7 @@ import (
 const (
 	pace      = 100 * time.Millisecond // at least, between two updates of an answer
 	byteCost  = 2 * time.Microsecond   // of pause for each byte that was sent: half a megabyte a second at most
-	workShare = 10                     // of the time, at most one part in so many goes into making updates
+	workShare = 10                     // at most one part in this many of the time goes into making updates
 )
 
 // beatEvent is a sign of life. It is an event, and not a comment as the standard
@@ -51,7 +51,7 @@ type stream struct {
 	channel *Channel
 	name    string
 	events  *httpserver.Events
-	watch   *activity.Watch // this chat, also how a run comes on
+	watch   *activity.Watch // this chat, with the progress of runs
 	all     *activity.Watch // all chats, and what the store holds of them
 
 	at      hosted.Position // what the page has
@@ -87,7 +87,7 @@ func (c *Channel) follow(w http.ResponseWriter, r *http.Request) {
 	}
 	at, ok := hosted.ParsePosition(from)
 	if !ok {
-		httpserver.Problem(w, r, http.StatusBadRequest, "The place in the stream, "+quoted(from)+", is none that this server gave.")
+		httpserver.Problem(w, r, http.StatusBadRequest, "The position "+quoted(from)+" in the stream is not one that this server gave.")
 		return
 	}
 	s := &stream{channel: c, name: name, at: at, watch: c.Feed.Watch(keyOf(name)), all: c.Feed.WatchChannel(channelName)}
