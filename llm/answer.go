@@ -52,7 +52,7 @@ func finishReason(said string) string {
 	return said
 }
 
-// isCut reports whether an answer with the finish reason is not whole.
+// isCut reports whether an answer with this finish reason is incomplete.
 func isCut(reason string) bool {
 	return reason == FinishLength || reason == FinishContentFilter || reason == FinishCutOff
 }
@@ -199,7 +199,7 @@ func (a *answer) add(raw []byte) error {
 		a.usage = *c.Usage
 	}
 	for _, choice := range c.Choices {
-		if choice.Index == 0 { // only one was asked for
+		if choice.Index == 0 { // only one choice was requested
 			a.choose(choice)
 		}
 	}

@@ -23,8 +23,8 @@ type breaker struct {
 	since    time.Time // of the first of the failures in a row, zero for none
 	timeouts int       // in a row
 	opened   time.Time // when it opened last
-	last     *Error    // of the failures in a row
-	down     time.Time // when it opened first since it was closed last; zero while it is closed
+	last     *Error    // the latest of the failures in a row
+	down     time.Time // when the present outage began; zero while it is closed
 }
 
 const (
@@ -58,7 +58,7 @@ func (b *breaker) changed(name string, to gobreaker.State, log *slog.Logger) {
 		b.opened = time.Now()
 		if b.down.IsZero() {
 			b.down = b.opened
-			log.Warn("model is down; only now and then a call tries whether it answers", "model", name, "pause", b.pause, "error", b.last)
+			log.Warn("model is down; a call tests it after each pause", "model", name, "pause", b.pause, "error", b.last)
 		}
 	case gobreaker.StateClosed:
 		if !b.down.IsZero() {
@@ -68,8 +68,8 @@ func (b *breaker) changed(name string, to gobreaker.State, log *slog.Logger) {
 	}
 }
 
-// level returns the level at which a failure is logged: in an outage, which is logged itself,
-// nobody has to be told of each.
+// level returns the level at which a failure is logged. During an outage, which is logged by
+// itself, single failures are logged at a low level.
 func (b *breaker) level() slog.Level {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,8 +92,8 @@ func isOutage(k Kind) bool {
 // isOpen reports whether no attempt is let through now.
 func (b *breaker) isOpen() bool { return b.circuit.State() == gobreaker.StateOpen }
 
-// allow lets an attempt through, and returns the function that takes its outcome. If it does
-// not, again is the time after which it may.
+// allow lets an attempt through, and returns the function that takes its outcome. If it refuses the
+// attempt, again is the wait after which another may be let through.
 func (b *breaker) allow() (done func(error), again time.Duration) {
 	report, err := b.circuit.Allow()
 	if err != nil {
@@ -105,8 +105,8 @@ func (b *breaker) allow() (done func(error), again time.Duration) {
 	}, 0
 }
 
-// probing is how often it is asked again while another call tries whether the server
-// answers.
+// probing is how long a call waits before it asks the breaker again while another call tests
+// whether the server answers.
 const probing = 500 * time.Millisecond
 
 // again returns the time after which an attempt that was refused with err may be let through.
@@ -156,8 +156,8 @@ func (b *breaker) failure(again time.Duration) *failure {
 // patience is how long a call waits for a model that is down to be tried again.
 const patience = 30 * time.Second
 
-// admit waits until an attempt is let through, at most for patience. A caller that has another
-// model to call does not wait.
+// admit waits until an attempt is let through, at most for patience. A caller that has a fallback
+// to call does not wait.
 func (b *breaker) admit(ctx context.Context, waits bool, waiting func(Waiting)) (done func(error), refused *failure) {
 	for until := time.Now().Add(patience); ; {
 		done, again := b.allow()
@@ -183,12 +183,12 @@ func (b *breaker) admit(ctx context.Context, waits bool, waiting func(Waiting)) 
 type State string
 
 const (
-	StateUp     State = "up"     // nothing is wrong, as far as is known
+	StateUp     State = "up"     // it is called; no outage is known
 	StateDown   State = "down"   // it has failed, and is not called for a while
 	StateTrying State = "trying" // the next call tries whether it answers
 )
 
-// Health is how a model fares.
+// Health is the state of a model.
 type Health struct {
 	Model string
 	Host  string // of its server
@@ -197,7 +197,7 @@ type Health struct {
 	Error string    // the newest of them, for the operator; "" for none
 }
 
-// health returns how the model fares.
+// health returns the state of the model.
 func (b *breaker) health() Health {
 	states := map[gobreaker.State]State{gobreaker.StateOpen: StateDown, gobreaker.StateHalfOpen: StateTrying}
 	state := states[b.circuit.State()]

@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// Servers keep what they have read of a call, and take it from there when the next call
-// begins the same way. Some have to be helped.
+// Servers cache the prompt of a call, and reuse it when the next call begins with the same tokens.
+// Some need hints in the request for that.
 
 // The values of Config.PromptCache.
 const (
-	PromptCacheAuto = "auto" // the server is helped as its API documents it
-	PromptCacheOff  = "off"  // calls have nothing about caches
+	PromptCacheAuto = "auto" // requests carry the hints that the server's API documents
+	PromptCacheOff  = "off"  // requests carry no hints
 )
 
-// cacheHelp is how a server is helped to find what it has read.
+// cacheHelp is the kind of hint by which a server finds a cached prompt.
 type cacheHelp int
 
 const (
-	cacheAlone cacheHelp = iota // it finds it by itself, or is not known to take anything
+	cacheAlone cacheHelp = iota // no hint: the server needs none, or is not known to take one
 	// cacheByKey sends prompt_cache_key, by which calls with the same beginning reach the
 	// same machine: https://platform.openai.com/docs/guides/prompt-caching
 	cacheByKey
-	// cacheByMarks marks the ends of what will be sent again:
+	// cacheByMarks marks the ends of the parts that will be sent again:
 	// https://openrouter.ai/docs/features/prompt-caching#anthropic-claude
 	cacheByMarks
 )
 
-// cacheHelpOf returns how the server is helped.
+// cacheHelpOf returns the kind of hint for a server.
 func cacheHelpOf(cfg Config, model string) cacheHelp {
 	u, err := url.Parse(cfg.BaseURL)
 	switch {
@@ -57,9 +57,9 @@ func newMarkedContent(text string) []markedPart {
 	return []markedPart{{"text", clean(text), cacheMarker{"ephemeral"}}}
 }
 
-// marksOf returns the indexes of the messages to mark: the system prompt, the newest
-// message of the history, and during tool calls the question, whose note makes it
-// another one in the next run. Those are three of the four marks that Anthropic takes.
+// marksOf returns the indexes of the messages to mark: the system prompt, the newest message of the
+// history, and during tool calls the question. The question is marked by itself since its note changes
+// in the next run. Those are three of the four marks that Anthropic takes.
 func marksOf(list []Message) (marked []int) {
 	question := len(list)
 	for i := range list {

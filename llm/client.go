@@ -114,7 +114,7 @@ type output struct {
 	sb       strings.Builder
 	thoughts strings.Builder // what the model has thought
 	first    time.Time       // when the first piece of the answer arrived; zero before
-	best     string          // the longest text of an attempt before
+	best     string          // the longest text of the earlier attempts
 }
 
 // begin starts an answer and voids what was emitted of the previous one.
@@ -181,8 +181,8 @@ func (o *output) firstByte(began time.Time) time.Duration {
 
 func (o *output) text() string { return o.sb.String() }
 
-// kept returns the longest text of all attempts, after it was emitted again where a
-// later attempt has voided it.
+// kept returns the longest text of all attempts. If a later attempt has voided it, kept emits it
+// again first.
 func (o *output) kept() string {
 	if text := o.text(); len(strings.TrimSpace(text)) >= len(strings.TrimSpace(o.best)) {
 		return strings.TrimSpace(text)

@@ -33,8 +33,8 @@ type Config struct {
 	// Default: gpt-5-mini at OpenAI, elsewhere the first that the server lists.
 	Model string `toml:"model"`
 
-	// ContextWindow is how many tokens the model takes, answer included. Where the
-	// server tells Choose a smaller number, that is used. Default 128000.
+	// ContextWindow is how many tokens the model takes, answer included. If the server
+	// lists a smaller number, Choose uses that. Default 128000.
 	ContextWindow int `toml:"context_window" min:"1"`
 
 	// Vision says whether the models take images: VisionYes, VisionNo, or VisionAuto, with
@@ -72,8 +72,8 @@ type Config struct {
 	// the server is told to stop. Default 1048576.
 	MaxAnswerBytes int `toml:"max_answer_bytes" min:"1000"`
 
-	// PromptCache selects whether requests carry hints that help servers to reuse what they have read of a call
-	// before: PromptCacheAuto where their API is known, PromptCacheOff never. Default
+	// PromptCache selects whether requests carry hints that help servers to reuse a cached
+	// prompt: PromptCacheAuto where their API is known, PromptCacheOff never. Default
 	// PromptCacheAuto.
 	PromptCache string `toml:"prompt_cache" oneof:"auto off"`
 

@@ -102,7 +102,7 @@ func (w Waiting) Words() string {
 type Delta struct {
 	Text      string
 	Reasoning string // a piece of what the model thinks before it answers
-	Reset     bool   // another attempt follows: all so far is void
+	Reset     bool   // another attempt follows: all earlier pieces are void
 }
 
 // The finish reasons of an answer that was cut off. Other spellings of servers are read

@@ -148,7 +148,7 @@ type Models struct {
 // List returns the models: that of [llm], then the others in the order of their names.
 func (m *Models) List() []Named { return m.list }
 
-// Health returns how each model fares, fallbacks too. The offline model is not among them.
+// Health returns the state of each model, including fallbacks, but not of the offline model.
 func (m *Models) Health() (list []Health) {
 	for _, t := range m.targets {
 		list = append(list, t.health())

@@ -52,7 +52,7 @@ func (t *target) sibling(model string) *target {
 // label returns the name by which people and records know the model.
 func (t *target) label() string { return cmp.Or(t.name, t.cfg.Model) }
 
-// worded returns an error with what people are told of it.
+// worded returns an error with the texts for the user and the operator.
 func (t *target) worded(e *Error) *Error {
 	t.word(e, t.cfg.Model)
 	return e
@@ -68,7 +68,7 @@ func (t *target) ofOtherAccounts(list []*target) (others []*target) {
 	return others
 }
 
-// health returns how the model fares.
+// health returns the state of the model.
 func (t *target) health() Health {
 	h := t.breaker.health()
 	h.Model, h.Host = t.label(), hostOf(t.cfg.BaseURL)

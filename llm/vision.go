@@ -19,11 +19,11 @@ const (
 	VisionAuto = "auto"
 )
 
-// visionTimeout is how long the server may take at the start to say which models see.
+// visionTimeout is how long the server may take at the start to list which models take images.
 const visionTimeout = 3 * time.Second
 
-// settleVision finds out which of the configured models take pictures, and notes the
-// others in cfg.Blind. Where nobody says so, a model does not.
+// settleVision finds out which of the configured models take pictures, and lists the others in
+// cfg.Blind. A model that neither its server nor the configuration says it of takes none.
 func (c *chooser) settleVision(ctx context.Context) {
 	names := append([]string{c.cfg.Model}, c.cfg.FallbackModels...)
 	switch c.cfg.Vision {
@@ -57,7 +57,7 @@ func (c *chooser) settleVision(ctx context.Context) {
 			sees, known = c.askAlone(ctx, name)
 		}
 		if !known && name == c.cfg.Model {
-			c.log.Info("pictures not shown to the model", "model", name, "reason", "its server does not say that it sees; llm.vision = true shows them")
+			c.log.Info("pictures not shown to the model", "model", name, "reason", "its server does not say that it takes images; llm.vision = true shows them")
 		}
 		if !sees {
 			c.cfg.Blind = append(c.cfg.Blind, name)

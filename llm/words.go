@@ -11,7 +11,7 @@ import (
 // notSetUp is what people are told where only the operator can help.
 const notSetUp = "The assistant can't answer because something in its setup is wrong. Please tell whoever runs it."
 
-// word fills in what a person in a chat and the operator are told of a failure.
+// word fills in the texts of a failure for the person in the chat and for the operator.
 func (t *target) word(e *Error, model string) {
 	e.User = userWords(e)
 	e.Operator = t.operatorWords(e, model)

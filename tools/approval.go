@@ -28,8 +28,8 @@ const (
 
 // Config is the [tools] section.
 type Config struct {
-	// Approve says which calls a person must allow before they are made, unless the section
-	// of a server or a tool says otherwise. Default "never".
+	// Approve says which calls a person must allow before they are made. The sections of servers
+	// and tools override it. Default "never".
 	Approve string `toml:"approve" oneof:"never destructive changes ask"`
 	// Ask are patterns of the names of tools whose calls a person must allow, whatever else
 	// is said of them, with * for any characters. Default none.

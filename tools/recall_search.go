@@ -234,7 +234,7 @@ func (r *recall) turnLines(f foundTurn, messages []conversation.Message) []line 
 	return lines
 }
 
-// isLookup reports whether a message is an earlier call of this tool, or its result. The text beside a call is kept.
+// isLookup reports whether a message is an earlier call of this tool, or its result. A message that also has a text is none.
 func isLookup(m conversation.Message) bool {
 	return m.Role == conversation.RoleTool && m.ToolName == RecallName ||
 		m.Content == "" && len(m.ToolCalls) > 0 && !slices.ContainsFunc(m.ToolCalls, func(c conversation.ToolCall) bool { return c.Name != RecallName })

@@ -101,8 +101,7 @@ func (r remind) add(ctx context.Context, arguments json.RawMessage) (string, err
 	return fmt.Sprintf("Set: %s\nNow it is %s there.", reminderLine(set), r.now().In(zone).Format(schedule.ShownForm)), nil
 }
 
-// ZoneOf returns what tells a tool the time zone of the person who asks, nil when it is not
-// known.
+// ZoneOf returns a function that returns the time zone of the person who asks, nil if it is not known.
 func ZoneOf(store *reminders.Reminders) func(context.Context) *time.Location {
 	return func(ctx context.Context) *time.Location {
 		session, ok := SessionOf(ctx)

@@ -28,8 +28,8 @@ type Tool struct {
 	// Forget ends a call that waits for input, given its key; nil where no call ever does.
 	Forget func(key string)
 
-	// Repeatable says that a call may be made again where nobody knows whether it was done:
-	// it only reads, or to do it twice is to do it once.
+	// Repeatable says that a call whose outcome is unknown may be made again: it only reads, or
+	// two calls have the effect of one.
 	Repeatable bool
 
 	ReadOnly bool   // it changes nothing outside of the conversation
@@ -63,7 +63,7 @@ type Registry struct {
 	sources map[string][]Tool
 	now     atomic.Pointer[set]
 
-	all     *Registry // of which this is a part; nil for a whole one
+	all     *Registry // the registry of which Only has made this one; nil if it is whole
 	allowed func(name string) bool
 }
 
@@ -71,7 +71,7 @@ type Registry struct {
 type set struct {
 	list   []Tool
 	byName map[string]Tool
-	of     *set // of which this is a part; nil for a whole one
+	of     *set // the set of which this is a part; nil if it is whole
 }
 
 // maxResult is the most bytes of a result that the model is shown, where a tool says nothing
@@ -157,7 +157,7 @@ func (r *Registry) set() *set {
 	return &set{}
 }
 
-// Version returns a value that is another one after each Replace.
+// Version returns a value that changes with each Replace.
 func (r *Registry) Version() any {
 	if r.all != nil {
 		return r.all.Version()
@@ -181,8 +181,7 @@ func (r *Registry) Find(name string) (t Tool, known bool) {
 	return t, known
 }
 
-// Repeatable reports whether a call of the tool may be made again. Nobody knows that of a
-// tool that there is not, or no more.
+// Repeatable reports whether a call of the tool may be made again. It is false for an unknown tool.
 func (r *Registry) Repeatable(name string) bool { return r.set().byName[name].Repeatable }
 
 // Call runs a tool and returns its result, whose text names its pictures. When the name is
@@ -209,7 +208,7 @@ func (r *Registry) Call(ctx context.Context, name, arguments string, limit time.
 	return withNamedPictures(name, shortened(result, tool)), nil
 }
 
-// shortened returns a result whose text is cut to what its tool may say.
+// shortened returns a result whose text is cut to its tool's MaxResult.
 func shortened(r Result, tool Tool) Result {
 	if most := cmp.Or(tool.MaxResult, maxResult); len(r.Text) > most {
 		r.Whole = r.Text

@@ -38,8 +38,8 @@ func ask[T any](ctx context.Context, s *server, repeatable bool, request func(co
 	return got.(T), nil
 }
 
-// attempts sends a request to the server, and once more where the connection ends meanwhile
-// and that does no harm.
+// attempts sends a request to the server. If the connection ends meanwhile and the request may be
+// repeated, it sends it once more.
 func attempts[T any](ctx context.Context, s *server, repeatable bool, request func(context.Context, *sdk.ClientSession) (T, error)) (result T, err error) {
 	for again := false; ; again = true {
 		conn, err := s.use(ctx)

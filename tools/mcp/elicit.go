@@ -150,7 +150,7 @@ func (s *server) elicit(ctx context.Context, conn *connection, p *sdk.ElicitPara
 	select {
 	case answer := <-asked.answer:
 		return resultOfInput(answer), nil
-	case <-limit.C: // nobody has told the call what became of its question
+	case <-limit.C: // the run has neither answered the question nor ended the call
 		s.forget(c.key)
 	case <-c.done:
 	case <-ctx.Done():
@@ -158,8 +158,8 @@ func (s *server) elicit(ctx context.Context, conn *connection, p *sdk.ElicitPara
 	return &sdk.ElicitResult{Action: tools.Cancel}, nil
 }
 
-// asker returns the call that a question belongs to, once that is known. It is an error where
-// nobody can know.
+// asker waits until it is known which call a question belongs to, and returns that call. It fails if
+// that can't be known.
 func (s *server) asker(ctx context.Context, conn *connection, asked *asking) (*call, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

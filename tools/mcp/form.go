@@ -49,7 +49,7 @@ func formOf(server string, p *sdk.ElicitParams) (approvals.Form, error) {
 func shownURL(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || len(address) > maxURL {
-		return "", errors.New("its address is none that a person can open")
+		return "", errors.New("its address is not one that a person can open")
 	}
 	shown := u.String()
 	for _, r := range shown + u.Host {

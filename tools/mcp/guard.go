@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Guard is a small process beside the gateway that outlives a kill -9 of it for two seconds,
-// and ends what servers have started and left running then. The kernel itself ends only the
-// servers. A nil Guard does nothing.
+// Guard is a small process beside the gateway. After a kill -9 of the gateway it lives on for two
+// seconds, and ends the processes that servers have started and left running. The kernel itself ends
+// only the servers. A nil Guard does nothing.
 type Guard struct {
 	command []string
 	log     *slog.Logger

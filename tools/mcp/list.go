@@ -116,8 +116,8 @@ func described(tool *sdk.Tool) remoteTool {
 // with them the whole call.
 var notAtTop = []string{"$schema", "oneOf", "anyOf", "allOf", "not", "enum", "if", "then", "else"}
 
-// plain returns a schema in the form that models' APIs take. The server itself still checks
-// arguments by all of it.
+// plain returns a schema in the form that the APIs of models accept. The server itself still checks
+// arguments against the whole schema.
 func plain(schema map[string]any) map[string]any {
 	for _, rule := range notAtTop {
 		delete(schema, rule)
@@ -190,7 +190,7 @@ func (s *server) tool(r remoteTool) tools.Tool {
 	}
 }
 
-// counted reports a call when it has ended, which one that needs input has not.
+// counted reports a call that has ended. A call that needs input has not ended yet.
 func (s *server) counted(tool string, call func() (tools.Result, error)) (tools.Result, error) {
 	began := time.Now()
 	result, err := call()

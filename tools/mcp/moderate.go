@@ -14,8 +14,8 @@ const maxAsked = 100
 
 var errAsksTooMuch = fmt.Errorf("it had more than %d requests wait for answers", maxAsked)
 
-// notices are the notifications that matter to the gateway. The library takes a while for each,
-// and would keep all that have come.
+// notices are the notifications that the gateway uses. The others are dropped before the library
+// sees them, since it handles them slowly and would queue any number.
 var notices = map[string]bool{
 	toolsChanged: true, "notifications/cancelled": true, "notifications/elicitation/complete": true, "notifications/subscriptions/acknowledged": true,
 }

@@ -16,7 +16,7 @@ func ownGroup() *syscall.SysProcAttr {
 
 // killMarked ends all processes that have the mark of a server in their environment.
 func killMarked(mark string) {
-	const times = 10 // since one that ends may just have started another one
+	const times = 10 // repeated, since a process may start another one just before it is killed
 	for range times {
 		if !killMarkedNow([]byte(markName + "=" + mark)) {
 			return

@@ -86,7 +86,7 @@ type connection struct {
 	used    bool          // by a call
 	end     sync.Once
 
-	unassigned int // questions of the server of which is not known whose they are; the mutex of the server guards it
+	unassigned int // questions of the server that no call is assigned to yet; server.mu guards it
 }
 
 func newServer(ctx context.Context, name string, c Config, guard *Guard, o Options) *server {
@@ -125,8 +125,8 @@ func (s *server) load(ctx context.Context) error {
 // answered notes that the server's tools are known, or that they won't be for now.
 func (s *server) answered() { s.settle.Do(func() { close(s.asked) }) }
 
-// keep keeps an eager server running until ctx ends. Any other server it only starts until
-// its tools are known.
+// keep keeps an eager server running until ctx ends. It starts any other server only to learn its
+// tools.
 func (s *server) keep(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
@@ -185,7 +185,7 @@ func (s *server) connect(ctx context.Context) (*connection, error) {
 			failure := s.failure
 			s.mu.Unlock()
 			if wait > patience {
-				return nil, fmt.Errorf("the server %s is out of order and is tried again in %s: %s", s.name, wait.Round(time.Second), failure)
+				return nil, fmt.Errorf("the server %s has failed and is tried again in %s: %s", s.name, wait.Round(time.Second), failure)
 			}
 			if pause(ctx, wait); ctx.Err() != nil {
 				return nil, context.Cause(ctx)
@@ -233,7 +233,7 @@ func (s *server) use(ctx context.Context) (*connection, error) {
 			s.mu.Unlock()
 			return conn, nil
 		}
-		s.mu.Unlock() // it has ended meanwhile, for one by rest
+		s.mu.Unlock() // it has ended meanwhile, for example by rest
 	}
 }
 
@@ -338,7 +338,7 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 	}
 	conn.session = o.session
 	go func() {
-		_ = conn.session.Wait() // why it ended is known of the process, or of the call
+		_ = conn.session.Wait() // the process or the call has the reason
 		close(conn.done)
 	}()
 	return conn, nil
@@ -397,7 +397,7 @@ func (s *server) listAgain(conn *connection) {
 		return
 	}
 	s.mu.Lock()
-	onPurpose := s.conn != conn || s.ctx.Err() != nil // it was closed meanwhile, for one by rest
+	onPurpose := s.conn != conn || s.ctx.Err() != nil // it was closed meanwhile, for example by rest
 	s.mu.Unlock()
 	if !onPurpose {
 		s.log.Warn("tools not listed", "error", err)
@@ -441,7 +441,7 @@ func (s *server) close() {
 	}
 }
 
-// offer has the model offered what a server lists, and stores it for the next start.
+// offer offers the listed tools to the model, and stores the list for the next start.
 func (s *server) offer(known *listing) {
 	offered, leftOut := s.toolsOf(known)
 	for _, name := range s.options.Offer(s.name, offered) {
@@ -470,7 +470,7 @@ func (s *server) offer(known *listing) {
 	}
 }
 
-// status returns how the server fares.
+// status returns the state of the server.
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -130,7 +130,7 @@ func (all *Servers) Close() {
 	all.guard.close()
 }
 
-// Status is how a server fares.
+// Status is the state of a server.
 type Status struct {
 	Name     string
 	State    string // Idle, Starting, Ready or Failed
@@ -154,7 +154,7 @@ const (
 	Failed   = "failed" // it is tried again later
 )
 
-// Status returns how the servers fare, by name.
+// Status returns the states of the servers, by name.
 func (all *Servers) Status() []Status {
 	list := make([]Status, len(all.list))
 	for i, s := range all.list {

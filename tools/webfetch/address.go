@@ -24,8 +24,8 @@ var notPublic = prefixes(
 	"168.63.129.16/32", // Azure's platform, which answers its virtual machines alone
 )
 
-// public6 are the IPv6 addresses that are given out, and notPublic6 those among them that are
-// no server on the internet, by
+// public6 are the allocated IPv6 addresses, and notPublic6 those among them that are no server on
+// the internet, by
 // https://www.iana.org/assignments/iana-ipv6-special-registry. Those with an IPv4 address
 // inside them lead to that one: Teredo in 2001::/23, 6to4 in 2002::/16. Mapped, compatible and
 // NAT64 addresses are not in public6.

@@ -73,7 +73,7 @@ func (f *Fetcher) get(ctx context.Context, u *url.URL, limit int64, may func(*ur
 		}
 		next, err := u.Parse(location)
 		if err != nil || len(location) > maxURL {
-			return response{}, fmt.Errorf("%s: it leads to an address that is none", shownURL(u))
+			return response{}, fmt.Errorf("%s: it redirects to an invalid address", shownURL(u))
 		}
 		next.Fragment = cmp.Or(next.Fragment, u.Fragment)
 		u = next
@@ -111,7 +111,7 @@ func (f *Fetcher) request(ctx context.Context, u *url.URL, limit int64) (respons
 }
 
 // errPacked says of an answer that its compression makes no sense.
-var errPacked = errors.New("the answer is packed in a way that is not read here")
+var errPacked = errors.New("the answer is packed in a way that web_fetch can't read")
 
 // unpacked returns the body of an answer without its compression. Of the compressed body at
 // most limit bytes are read, so that one which unpacks into nothing ends as well.

@@ -129,7 +129,7 @@ func (f *Fetcher) call(ctx context.Context, address string, number int64) (tools
 func (f *Fetcher) fetch(ctx context.Context, address string) (page, error) {
 	u, err := url.Parse(address)
 	if err != nil || len(address) > maxURL {
-		return page{}, errors.New("that is no URL; it begins with https:// or http://, and has at most 4096 characters")
+		return page{}, errors.New("that is not a URL; a URL begins with https:// or http://, and has at most 4096 characters")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, f.config.Timeout, fmt.Errorf("the page did not come within %s", f.config.Timeout))
 	defer cancel()
@@ -156,7 +156,7 @@ func statusWords(answer response) string {
 	words := fmt.Sprintf("the server answered %d %s", answer.status, http.StatusText(answer.status))
 	switch answer.status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		words += "; the page may need a sign-in, which web_fetch has not"
+		words += "; the page may need a sign-in, which web_fetch can't do"
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if wait := plaintext.ShortLine(answer.header.Get("Retry-After"), 40); wait != "" {
 			words += "; it asks to try again after: " + wait
@@ -175,7 +175,8 @@ func show(p page, number int64) (tools.Result, error) {
 	return tools.Result{Text: text}, err
 }
 
-// showText returns a page of a text. The mark around it can't be known to who wrote it.
+// showText returns a page of a text between two random marks, which the author of the text can't
+// know.
 func showText(p page, number int64) (string, error) {
 	content := filecontent.Content{ReaderAt: strings.NewReader(p.text), Size: int64(len(p.text))}
 	pages := max(1, (content.Size+pageSize-1)/pageSize)

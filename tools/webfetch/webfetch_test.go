@@ -310,7 +310,7 @@ func TestHostileServersAreExplained(t *testing.T) {
 		"/bomb": "larger than 1 MiB", "/nothing": "its answer breaks off", "/broken": "packed in a way", "/brotli": "packed in a way",
 		"/loop": "redirects more than 5 times", "/slow": "did not come within", "/silent": "did not come within", "/header": "can't be reached",
 		"/zip": "of the type application/zip", "/binary": "it is no text", "/empty": "the page is empty", "/locked": "403 Forbidden; the page may need a sign-in",
-		"/busy": "try again after: 7", "/hangup": "can't be reached", "/nowhere": "an address that is none", "/file": "begins with https",
+		"/busy": "try again after: 7", "/hangup": "can't be reached", "/nowhere": "an invalid address", "/file": "begins with https",
 		"/user": "user name or password", "/half": "the document is broken", "/none": "404 Not Found",
 	} {
 		with := f
