@@ -40,8 +40,8 @@ func (g *Gateway) namedModels() (list []agentloop.NamedModel) {
 	return list
 }
 
-// thinks reports whether a model of the gateway is more than the offline stand-in. That makes no
-// titles and no summaries.
+// thinks reports whether the gateway has a real model. The offline model makes no titles and no
+// summaries.
 func (g *Gateway) thinks() bool { return g.choice.Host != "" }
 
 // sees reports whether one of the models takes images.
@@ -108,8 +108,9 @@ type promptFile struct {
 // maxPromptFile is how many bytes a file with a system prompt may have.
 const maxPromptFile = 1 << 20
 
-// read returns what the file holds. It reads the file again when it has changed. While it can't
-// be read, is empty or holds no text, as editors leave it for a moment, the text of before stays.
+// read returns the text of the file, which it reads again when the file has changed. While the file
+// can't be read, is empty or holds no text, as may happen for a moment when an editor saves it, read
+// returns the previous text.
 func (f *promptFile) read() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +124,7 @@ func (f *promptFile) read() string {
 	}
 	if err != nil {
 		if f.problem != err.Error() {
-			f.log.Warn("system prompt not read; the one of before stays", "file", f.path, "error", err)
+			f.log.Warn("system prompt not read; the previous one stays in use", "file", f.path, "error", err)
 		}
 		f.problem = err.Error()
 		return f.text

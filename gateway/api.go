@@ -51,13 +51,13 @@ func (g *Gateway) addAPI() {
 	g.add(channel, conversation.Scope{Channel: channel.Name()})
 }
 
-// answered has the loop of a session go on after an answer that came not by a command.
+// answered wakes the loop of a session after an answer that did not come by a command.
 func (g *Gateway) answered(key conversation.Key) {
 	g.router.Wake(key)
 	g.feed.Changed(key)
 }
 
-// operatorMayAnswer reports whether who has the token may answer a question.
+// operatorMayAnswer reports whether somebody with the gateway's token may answer a question.
 func (g *Gateway) operatorMayAnswer(q approvals.Question) bool {
 	return g.cfg.Tools.MayAnswer(approvals.Person{Channel: api.ChannelName, ID: api.ChannelName}, true, q.Askers)
 }

@@ -13,7 +13,7 @@ import (
 	"parley/metrics"
 )
 
-// addEmbeddings has messages found by their vectors, too, if the configuration names a model.
+// addEmbeddings makes searches use vectors as well as words, if the configuration names a model.
 func (g *Gateway) addEmbeddings(getenv func(string) string) {
 	cfg := g.cfg.Embeddings
 	if cfg.Model == "" {

@@ -304,7 +304,7 @@ func (g *Gateway) loopDeps(registry *tools.Registry, content *filecontent.Reader
 	}
 }
 
-// warnOfConfiguration logs what the configuration allows and hardly means.
+// warnOfConfiguration logs settings that are valid but probably not meant so.
 func (g *Gateway) warnOfConfiguration() {
 	if err := g.router.CheckPrompt(); err != nil {
 		g.log.Warn("configuration", "problem", err)

@@ -47,7 +47,7 @@ const (
 // two writes of the status that they read.
 const stopInterval = 500 * time.Millisecond
 
-// maxImportWait limits the pause before an import is tried again that could not store.
+// maxImportWait limits the pause before an import is tried again after the store has failed.
 const maxImportWait = time.Minute
 
 // leftoverAge is the age at which an upload can't be under way any more.
@@ -291,7 +291,7 @@ func (im *imports) end(problem string) error {
 	return os.RemoveAll(done)
 }
 
-// set makes a status that of the import under way, nil when it ended.
+// set replaces the status of the import under way; nil says that it has ended.
 func (im *imports) set(status *web.ImportStatus, stop context.CancelFunc) {
 	im.mu.Lock()
 	defer im.mu.Unlock()

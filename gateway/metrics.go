@@ -9,7 +9,7 @@ import (
 	"parley/metrics"
 )
 
-// expected returns what is known at the start to be counted.
+// expected returns the labels that are known at the start, so that their counters begin at 0.
 func (g *Gateway) expected() metrics.Expected {
 	var failures []string
 	for _, kind := range llm.Kinds() {

@@ -35,15 +35,15 @@ func (g *Gateway) modelProblem(ctx context.Context, patience time.Duration) erro
 	return failed.Brief()
 }
 
-// modelState is how a model fares. It does not count for whether the gateway is ready: it takes
-// messages all the same, and another model may answer them.
+// modelState is the state of a model. It does not affect whether the gateway is ready: messages are
+// accepted in any case, and another model may answer them.
 type modelState struct {
 	State llm.State  `json:"state"`
 	Error string     `json:"error,omitempty"` // of the newest call, if it failed
 	Since *time.Time `json:"since,omitempty"` // of the first of the failures in a row
 }
 
-// modelHealth returns how the models fare.
+// modelHealth returns the states of the models.
 func (g *Gateway) modelHealth() []llm.Health {
 	if g.models == nil {
 		return nil
@@ -51,7 +51,7 @@ func (g *Gateway) modelHealth() []llm.Health {
 	return g.models.Health()
 }
 
-// modelStates returns how the models fare, by name, nil without any.
+// modelStates returns the states of the models by name, nil without any.
 func (g *Gateway) modelStates() map[string]modelState {
 	var states map[string]modelState
 	for _, h := range g.modelHealth() {

@@ -14,7 +14,7 @@ import (
 // Several gateways on one PostgreSQL database are nodes of a cluster. A session is worked by one of them,
 // while programs and pages may follow it on any other.
 
-// nodeCommand returns how the process is called among the nodes of a database.
+// nodeCommand returns the name of the process's command in the list of nodes.
 func nodeCommand(o Options) string {
 	if o.Daemon {
 		return cluster.Serves
@@ -67,13 +67,13 @@ func (g *Gateway) isDraining() bool {
 	return node != nil && node.IsDraining()
 }
 
-// isSpread reports whether the nodes share the sessions of a channel evenly: those whose messages all arrive at
-// one node. The others are worked where a message arrives.
+// isSpread reports whether the nodes share the sessions of a channel evenly. They do for channels whose messages
+// all arrive at one node. Sessions of other channels are worked by the node at which a message arrives.
 func isSpread(key conversation.Key) bool {
 	return key.Channel() == "telegram" || key.Channel() == "discord"
 }
 
-// shareFeed shares what goes on in sessions with the other nodes.
+// shareFeed shares the activity feed with the other nodes.
 func (g *Gateway) shareFeed() {
 	if node := g.store.Node(); node != nil {
 		g.relay = activity.NewRelay(g.feed, node, g.log)

@@ -31,8 +31,8 @@ type parts struct {
 	Nodes      []nodeState            `json:"nodes,omitempty"`      // that share the database
 }
 
-// embeddingState is how the vectors of messages fare. It does not count for whether the
-// gateway is ready: without them, messages are found by their words.
+// embeddingState is the state of the vectors of messages. It does not affect whether the gateway is
+// ready: without vectors, messages are found by their words.
 type embeddingState struct {
 	Model string     `json:"model"`
 	Done  int64      `json:"done"` // messages that need no vector any more
@@ -146,7 +146,7 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 	return ready, is
 }
 
-// isStarting reports whether HTTP is served already, but no messages are taken by it.
+// isStarting reports whether HTTP is served already, but messages are not accepted over it yet.
 func (g *Gateway) isStarting() bool {
 	for _, c := range g.channels {
 		if hosted, ok := c.Source.(channels.Starter); ok && !hosted.HasStarted() {

@@ -46,7 +46,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		g.awaitTools(intake)
 		return g.router.Run(intake, hard, scopes...)
 	})
-	if g.terminal == nil { // there the user is told
+	if g.terminal == nil { // a terminal shows the problem to its user
 		front.Go(func() error {
 			if problem := g.modelProblem(intake, patientCheck); problem != nil {
 				g.log.Warn("model not ready", "error", problem)
@@ -71,7 +71,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return err
 }
 
-// background returns what goes on beside the channels until its context ends.
+// background returns the functions that run beside the channels until their context ends.
 func (g *Gateway) background(scopes []conversation.Scope) []func(context.Context) {
 	list := []func(context.Context){
 		g.adoptPlaces,

@@ -12,8 +12,8 @@ import (
 	"parley/tools/mcp"
 )
 
-// addServers has the model offered the tools of the configured servers, as soon as they are
-// known and whenever they change.
+// addServers offers the model the tools of the configured servers, as soon as they are known and
+// whenever they change.
 func (g *Gateway) addServers(registry *tools.Registry, o Options) {
 	g.servers = mcp.New(g.cfg.MCP, mcp.Options{
 		Version: g.version, Log: g.log, Lists: toollists.New(g.store), Getenv: o.Getenv, Guard: o.ServerGuard,
@@ -65,8 +65,8 @@ func (g *Gateway) toolServers() (list []console.ToolServer) {
 	return list
 }
 
-// serverState is how a server of tools fares. It does not count for whether the gateway is
-// ready: without it, its tools fail in words.
+// serverState is the state of a server of tools. It does not affect whether the gateway is ready:
+// without the server, calls of its tools return an error that the model reads.
 type serverState struct {
 	State   string    `json:"state"` // see mcp.Status
 	Error   string    `json:"error,omitempty"`
@@ -76,7 +76,7 @@ type serverState struct {
 	LeftOut []string  `json:"left_out,omitempty"`
 }
 
-// serverStates returns how the servers fare, by name, nil without any.
+// serverStates returns the states of the servers by name, nil without any.
 func (g *Gateway) serverStates() map[string]serverState {
 	if g.servers == nil || len(g.cfg.MCP) == 0 {
 		return nil

@@ -166,7 +166,7 @@ func (g *Gateway) lockSession(ctx context.Context, key conversation.Key, t Termi
 	}
 }
 
-// lockRetry is how often a session that another process has is tried.
+// lockRetry is the wait between two attempts to lock a session that another process has.
 const lockRetry = 200 * time.Millisecond
 
 // command returns a command for this gateway's database, as it can be typed in the folder where the

@@ -34,8 +34,8 @@ static void release_program(void) { dl_iterate_phdr(unmap_program, NULL); }
 */
 import "C"
 
-// trimC gives back what SQLite has freed. The C library by itself keeps it, in
-// an arena for each of the threads that a crowd has needed.
+// trimC returns memory to the system that SQLite has freed. The C library by itself keeps it, in an
+// arena for each thread that was needed under load.
 func trimC() { C.trim() }
 
 // releaseProgram takes the pages of the program's file out of the process's memory.

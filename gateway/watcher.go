@@ -49,8 +49,8 @@ func (p progress) Preview(key conversation.Key, to conversation.Destination, tex
 	}
 }
 
-// Waiting tells the words on the standard error of a terminal that shows no answers under way.
-// Other channels show them as a preview, and now.
+// Waiting writes the words to the standard error of a terminal without a line editor. Other channels
+// show them as a preview, at once.
 func (p progress) Waiting(to conversation.Destination, words string) {
 	if terminal, ok := p.terminal(to); ok {
 		terminal.Waiting(to.Address, words)

@@ -54,7 +54,7 @@ func newRoot() *cobra.Command {
 		Use:   "gateway",
 		Short: "Connect chat platforms to a language model",
 		Long: "Parley connects Discord, Telegram, a terminal and a browser to a language model behind any\n" +
-			"OpenAI-compatible API. Each chat is a session of its own, kept in one SQLite database.",
+			"OpenAI-compatible API. Each chat is a session of its own. All are kept in one database.",
 		SilenceUsage:     true,
 		SilenceErrors:    true,
 		PersistentPreRun: noteSubcommand,

@@ -22,8 +22,8 @@ func migrateCommand(configPath *string) *cobra.Command {
 		Long: "One of FROM and TO is a SQLite file, the other one the URL of a PostgreSQL database. Everything that is\n" +
 			"stored is copied to TO under the same ids, files of messages included, and then compared row by row. FROM\n" +
 			"is not changed. TO must be a new file, or an empty database. Stop the gateway, and all other commands, first.\n" +
-			"If the command is interrupted, call it again: it goes on where it was. No gateway starts on a database\n" +
-			"that is moved half. Then write TO into the configuration as `database`. The search index is made anew\n" +
+			"If the command is interrupted, call it again: it goes on where it was. No gateway starts on a database that is\n" +
+			"only moved in part. Then write TO into the configuration as `database`. The search index is made anew\n" +
 			"while the gateway runs.",
 		Example: "  gateway migrate conversations.db postgres://parley@db.example.org/parley\n" +
 			"  gateway migrate postgres://parley@db.example.org/parley conversations.db",
