@@ -198,8 +198,11 @@ func TestStopOfACommandsRunKeepsResults(t *testing.T) {
 			}
 			again := commandRun(t, store, nil)
 			again.said = 99
-			again.reply(room) // of /deny
-			if got := again.reply(room); got != stopped {
+			got := again.reply(room)
+			if strings.HasPrefix(got, "🚫 Denied") { // of /deny, where the crash came before it was sent
+				got = again.reply(room)
+			}
+			if got != stopped {
 				t.Errorf("the reply: %q", got)
 			}
 			denied := slices.Clone(want)
