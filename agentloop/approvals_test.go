@@ -24,7 +24,6 @@ import (
 // test's calls in its first answer, and then repeats their results.
 type approvalHarness struct {
 	*harness
-	copied string
 
 	mu   sync.Mutex
 	paid map[string]int // by the arguments
@@ -78,17 +77,6 @@ func newApprovalHarness(t *testing.T, store *conversation.Store, change func(*De
 		return llmtest.Answer{Text: "It says " + strings.Join(results, "; ")}
 	})
 	return a
-}
-
-// copyOnce returns a function that copies the database the first time that a point is reached.
-func copyOnce(t *testing.T, wanted string) func(*approvalHarness, string) {
-	return func(a *approvalHarness, point string) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if point == wanted && a.copied == "" {
-			a.copied = copyAsKilled(t, a.store)
-		}
-	}
 }
 
 // calls returns how often the tools were called.
@@ -507,7 +495,7 @@ func TestApprovalSurvivesAKill(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			call := llm.ToolCall{ID: "a", Name: tt.tool, Arguments: `{"sum": 5}`}
-			first := newApprovalHarness(t, storetest.New(t), nil, copyOnce(t, tt.point), call)
+			first := newApprovalHarness(t, storetest.New(t), nil, copyAt[*approvalHarness](tt.point), call)
 			first.accept(first.from("ann", "pay the bill"))
 			first.reply(room)
 			before := 0

@@ -1,41 +1,22 @@
 package agentloop
 
 import (
-	"bytes"
 	"log/slog"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"parley/internal/waittest"
 	"parley/llm"
 	"parley/llm/llmtest"
 )
 
-// lockedBuffer collects a log that several goroutines write.
-type lockedBuffer struct {
-	mu    sync.Mutex
-	bytes bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes.String()
-}
-
 // At the level debug, the log lists the steps of a run, without any text of messages.
 func TestDebugLogDescribesARunWithoutItsTexts(t *testing.T) {
 	t.Parallel()
-	var log lockedBuffer
+	var log waittest.Buffer
 	h := newHarness(t, func(p *Deps) {
 		p.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})

@@ -41,6 +41,9 @@ type harness struct {
 	runs          []conversation.Run          // as they were committed
 
 	endedBefore []conversation.Key // whose runs were over before they were stored
+
+	copying sync.Once
+	copied  string // what to open of the copy that copyOnce has made; "" = none
 }
 
 func newHarness(t *testing.T, change func(*Deps)) *harness {

@@ -26,7 +26,6 @@ import (
 // at that instant would leave it.
 type toolProcess struct {
 	*harness
-	copied string // path of the copy, "" as long as there is none
 
 	mu    sync.Mutex
 	calls map[string]int // how often each tool was called, by its name and arguments
@@ -83,18 +82,6 @@ func newToolProcess(t *testing.T, store *conversation.Store, at func(p *toolProc
 	return p
 }
 
-// copyAt returns a function that copies the database the first time that a point is reached.
-func copyAt(t *testing.T, wanted string) func(*toolProcess, string) {
-	return func(p *toolProcess, point string) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if point != wanted || p.copied != "" {
-			return
-		}
-		p.copied = copyAsKilled(t, p.store)
-	}
-}
-
 // waits reports whether a message of the room waits for an answer.
 func (h *harness) waits() bool {
 	h.t.Helper()
@@ -111,7 +98,7 @@ func nothing(*toolProcess, string) {}
 // how often each tool had been called until then.
 func storeOfAKillAt(t *testing.T, point string) (store *conversation.Store, calls map[string]int) {
 	t.Helper()
-	copyDatabase := copyAt(t, point)
+	copyDatabase := copyAt[*toolProcess](point)
 	p := newToolProcess(t, storetest.New(t), func(p *toolProcess, at string) {
 		copyDatabase(p, at)
 		p.mu.Lock()
@@ -336,7 +323,7 @@ func TestRunIsGivenUpAfterThreeCrashes(t *testing.T) {
 			t.Parallel()
 			store, _ := storeOfAKillAt(t, point)
 			for range maxDeaths - 1 {
-				p := newToolProcess(t, store, copyAt(t, point))
+				p := newToolProcess(t, store, copyAt[*toolProcess](point))
 				if got := p.reply(room); got != "Both are paid." {
 					t.Fatalf("the reply: %q", got)
 				}

@@ -34,3 +34,15 @@ func copyAsKilled(t *testing.T, s *conversation.Store) string {
 	}
 	return url
 }
+
+// copyOnce copies the database as copyAsKilled does, the first time that it is called.
+func (h *harness) copyOnce() { h.copying.Do(func() { h.copied = copyAsKilled(h.t, h.store) }) }
+
+// copyAt returns a function that copies the database of a harness the first time that a point is reached.
+func copyAt[H interface{ copyOnce() }](wanted string) func(h H, point string) {
+	return func(h H, point string) {
+		if point == wanted {
+			h.copyOnce()
+		}
+	}
+}

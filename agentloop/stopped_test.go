@@ -186,7 +186,7 @@ func TestStopOfACommandsRunKeepsResults(t *testing.T) {
 		})
 		t.Run(command+" that a crash has interrupted", func(t *testing.T) {
 			t.Parallel()
-			a := commandRun(t, storetest.New(t), copyOnce(t, "model 2"))
+			a := commandRun(t, storetest.New(t), copyAt[*approvalHarness]("model 2"))
 			a.ask(room, "pay the bill")
 			a.ask(room, command)
 			a.ask(room, "/deny 1")

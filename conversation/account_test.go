@@ -1,7 +1,6 @@
 package conversation_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -17,35 +16,14 @@ var (
 	botB = conversation.Account{Channel: "telegram", ID: "7000002"}
 )
 
-// toBot returns a message of a private chat with one bot's number.
-func toBot(bot conversation.Account, id int, text string) conversation.Inbound {
-	return conversation.Inbound{
-		Key: storetest.Chat, Account: bot.ID, SourceID: fmt.Sprint("42:", id), Address: "to 42", Sender: conversation.Sender{ID: "42"},
-		Text: text, At: time.UnixMilli(1_700_000_000_000),
-	}
-}
-
-// stored returns the texts of the messages that Accept has stored.
-func stored(t *testing.T, s *conversation.Store, batch ...conversation.Inbound) (texts []string) {
-	t.Helper()
-	list, err := s.Accept(t.Context(), nil, batch...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, in := range list {
-		texts = append(texts, in.Text)
-	}
-	return texts
-}
-
 func TestAcceptDistinguishesMessagesOfTwoBots(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	batch := []conversation.Inbound{toBot(botA, 1, "to A"), toBot(botB, 1, "to B"), toBot(botA, 2, "more to A")}
-	if diff := cmp.Diff([]string{"to A", "to B", "more to A"}, stored(t, s, batch...)); diff != "" {
+	batch := []conversation.Inbound{storetest.ToBot(botA, 1, "to A"), storetest.ToBot(botB, 1, "to B"), storetest.ToBot(botA, 2, "more to A")}
+	if diff := cmp.Diff([]string{"to A", "to B", "more to A"}, storetest.AcceptTexts(t, s, batch...)); diff != "" {
 		t.Error(diff)
 	}
-	if again := stored(t, s, batch...); again != nil {
+	if again := storetest.AcceptTexts(t, s, batch...); again != nil {
 		t.Errorf("taken twice: %q", again)
 	}
 }
@@ -56,14 +34,14 @@ func TestAcceptTakesAMessageOfAGroupOnce(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	toGroup := func(bot conversation.Account, id int, at int64) conversation.Inbound {
-		in := toBot(bot, id, bot.ID)
+		in := storetest.ToBot(bot, id, bot.ID)
 		in.Group, in.At = true, time.UnixMilli(at)
 		return in
 	}
-	if got := stored(t, s, toGroup(botA, 1, 1000), toGroup(botB, 1, 1000)); len(got) != 1 {
+	if got := storetest.AcceptTexts(t, s, toGroup(botA, 1, 1000), toGroup(botB, 1, 1000)); len(got) != 1 {
 		t.Errorf("taken: %q", got)
 	}
-	if got := stored(t, s, toGroup(botB, 1, 5000)); len(got) != 1 {
+	if got := storetest.AcceptTexts(t, s, toGroup(botB, 1, 5000)); len(got) != 1 {
 		t.Error("a message of another time with the same number was dropped")
 	}
 }
@@ -71,7 +49,7 @@ func TestAcceptTakesAMessageOfAGroupOnce(t *testing.T) {
 func TestMessagesAndRepliesWaitForTheirBot(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	storetest.Accept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"))
+	storetest.Accept(t, s, storetest.ToBot(botA, 1, "one"), storetest.ToBot(botB, 1, "two"))
 	for _, bot := range []conversation.Account{botA, botB} {
 		scope := conversation.Scope{Channel: bot.Channel, Account: bot.ID}
 		turn, err := s.Begin(t.Context(), storetest.Chat, 1000, scope.By())
@@ -125,7 +103,7 @@ func queueOf(t *testing.T, s *conversation.Store, scope conversation.Scope) (all
 func TestEditsAndDeletionsChangeTheMessageOfTheirBot(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	storetest.Accept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"), toBot(botA, 2, "three"), toBot(botB, 2, "four"))
+	storetest.Accept(t, s, storetest.ToBot(botA, 1, "one"), storetest.ToBot(botB, 1, "two"), storetest.ToBot(botA, 2, "three"), storetest.ToBot(botB, 2, "four"))
 	if key, err := s.Edit(t.Context(), botB, "42:1", "zwei", time.UnixMilli(2)); err != nil || key != storetest.Chat {
 		t.Fatal(key, err)
 	}

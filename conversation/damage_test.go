@@ -15,6 +15,7 @@ import (
 	"parley/conversation/search"
 	"parley/conversation/storetest"
 	"parley/internal/dbdamage"
+	"parley/internal/waittest"
 )
 
 // damagedDatabase is a database with three sessions, one of which is damaged.
@@ -22,7 +23,7 @@ type damagedDatabase struct {
 	*conversation.Store
 	t    *testing.T
 	path string
-	log  *syncBuffer
+	log  *waittest.Buffer
 }
 
 const (
@@ -41,7 +42,7 @@ const damagedTurns = 40
 func newDamagedDatabase(t *testing.T, table string, choose func(leaves []dbdamage.Page) dbdamage.Page, change func(s *conversation.Store)) *damagedDatabase {
 	t.Helper()
 	storetest.NeedsSQLite(t)
-	i := &damagedDatabase{t: t, path: filepath.Join(t.TempDir(), "test.db"), log: &syncBuffer{}}
+	i := &damagedDatabase{t: t, path: filepath.Join(t.TempDir(), "test.db"), log: &waittest.Buffer{}}
 	s := storetest.Open(t, i.path)
 	for _, key := range []conversation.Key{before, victim, behind} {
 		for n := range damagedTurns {

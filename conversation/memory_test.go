@@ -2,9 +2,7 @@ package conversation_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,37 +12,12 @@ import (
 	"parley/conversation/transcript"
 )
 
-// commitOne stores a turn. change may alter its run first.
-func commitOne(t *testing.T, s *conversation.Store, key conversation.Key, said string, change func(*conversation.Run)) conversation.Committed {
-	t.Helper()
-	in := conversation.Inbound{Key: key, SourceID: fmt.Sprint(key, time.Now().UnixNano()), Address: "1", Text: said, At: time.Now()}
-	if _, err := s.Accept(t.Context(), nil, in); err != nil {
-		t.Fatal(err)
-	}
-	turn, err := s.Begin(t.Context(), key, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := conversation.Run{
-		Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
-		Title: said, Messages: []conversation.Message{{Role: conversation.RoleUser, Content: said, Tokens: 5}, {Role: conversation.RoleAssistant, Content: "re " + said, Tokens: 5}},
-	}
-	if change != nil {
-		change(&run)
-	}
-	done, err := s.Commit(t.Context(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return done
-}
-
 // The stored state equals the one of the loop's snapshot, also after concurrent changes.
 func TestStateIsStoredWithItsConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	commitOne(t, s, "cli:a", "one", func(r *conversation.Run) { r.Events = []state.Event{{Kind: state.Constrained, Text: " no\x00 ORM "}} })
-	done := commitOne(t, s, "cli:a", "two", func(r *conversation.Run) {
+	storetest.CommitTurn(t, s, "cli:a", "one", func(r *conversation.Run) { r.Events = []state.Event{{Kind: state.Constrained, Text: " no\x00 ORM "}} })
+	done := storetest.CommitTurn(t, s, "cli:a", "two", func(r *conversation.Run) {
 		r.Conversation.Title = "what it was called before somebody named it"
 		r.Events = []state.Event{{Kind: state.Failed, Text: "go test", Error: "exit status 1"}, {Kind: state.Touched, Text: "a.go"}, {Kind: state.Touched, Text: "A.go"}}
 	})
@@ -67,9 +40,9 @@ func TestStateIsStoredWithItsConversation(t *testing.T) {
 func TestTranscriptEndsAtItsCommand(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	c := commitOne(t, s, "cli:a", "one", nil).Conversation
-	commitOne(t, s, "cli:a", "two", nil)
-	commitOne(t, s, "cli:b", "secret", nil)
+	c := storetest.CommitTurn(t, s, "cli:a", "one", nil).Conversation
+	storetest.CommitTurn(t, s, "cli:a", "two", nil)
+	storetest.CommitTurn(t, s, "cli:b", "secret", nil)
 	read, place, seen, err := transcript.Read(t.Context(), s, conversation.Transcript{Conversation: c.ID, From: 1, Through: 2})
 	if err != nil || read.ID != c.ID || place != "" {
 		t.Fatalf("%+v, %q, %v", read, place, err)
@@ -93,7 +66,7 @@ func TestTranscriptEndsAtItsCommand(t *testing.T) {
 func TestTranscriptFailsIfItsConversationIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	c := commitOne(t, s, "cli:a", "one", nil).Conversation
+	c := storetest.CommitTurn(t, s, "cli:a", "one", nil).Conversation
 	_, _, seen, err := transcript.Read(t.Context(), s, conversation.Transcript{Conversation: c.ID, From: 1, Through: 2})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package conversation_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,13 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
 	"parley/conversation/storetest"
+	"parley/internal/waittest"
 )
 
 // movableDatabase is a database with one turn, whose files the tests move, replace or delete.
@@ -23,7 +22,7 @@ type movableDatabase struct {
 	*conversation.Store
 	t    *testing.T
 	path string
-	log  *syncBuffer
+	log  *waittest.Buffer
 	said int
 }
 
@@ -34,7 +33,7 @@ func newMovableDatabase(t *testing.T) *movableDatabase {
 
 func newMovableDatabaseAt(t *testing.T, path string) *movableDatabase {
 	t.Helper()
-	p := &movableDatabase{t: t, path: path, log: &syncBuffer{}}
+	p := &movableDatabase{t: t, path: path, log: &waittest.Buffer{}}
 	p.Store = p.open(p.path)
 	t.Cleanup(func() { p.Close() })
 	p.accept()
@@ -139,24 +138,6 @@ func (p *movableDatabase) copyFile(from, to string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-}
-
-// syncBuffer is a bytes.Buffer for several goroutines.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(text []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(text)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 func TestNothingIsAcknowledgedAfterTheDatabaseWasMoved(t *testing.T) {

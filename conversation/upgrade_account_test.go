@@ -72,7 +72,7 @@ func TestRowsOfAnEarlierDatabaseAreOfItsOnlyBot(t *testing.T) {
 	if diff := cmp.Diff(want, accounts(t, s, `SELECT channel || ' ' || account FROM channel_health ORDER BY 1`)); diff != "" {
 		t.Error(diff)
 	}
-	if got := stored(t, s, toBot(botA, 1, "again"), toBot(botA, 3, "again"), toBot(botB, 1, "B's first"), toBot(botB, 3, "B's third")); !slices.Equal(got, []string{"B's first", "B's third"}) {
+	if got := storetest.AcceptTexts(t, s, storetest.ToBot(botA, 1, "again"), storetest.ToBot(botA, 3, "again"), storetest.ToBot(botB, 1, "B's first"), storetest.ToBot(botB, 3, "B's third")); !slices.Equal(got, []string{"B's first", "B's third"}) {
 		t.Errorf("taken: %q", got)
 	}
 	if found, err := bots.New(s).Begin(t.Context(), botB); err != nil || found.Former != botA.ID || len(found.Left) != 1 || found.Left[0].Due != 1 {
@@ -96,9 +96,9 @@ func TestRowsOfAnEarlierDatabaseWithoutCursorsAreAnyBots(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "earlier.db")
 	migratedTo(t, path, 9, earlierRows...)
 	s := storetest.Open(t, path)
-	later := toBot(botA, 2, "another message")
+	later := storetest.ToBot(botA, 2, "another message")
 	later.At = later.At.Add(time.Minute)
-	if got := stored(t, s, toBot(botA, 1, "again"), toBot(botA, 3, "again"), later); !slices.Equal(got, []string{"another message"}) {
+	if got := storetest.AcceptTexts(t, s, storetest.ToBot(botA, 1, "again"), storetest.ToBot(botA, 3, "again"), later); !slices.Equal(got, []string{"another message"}) {
 		t.Errorf("taken: %q", got)
 	}
 	if turn, err := s.Begin(t.Context(), storetest.Chat, 1000, botA); err != nil || len(turn.Waiting) != 2 {
@@ -135,9 +135,9 @@ func TestRowsOfAnEarlierDatabaseOfTwoBots(t *testing.T) {
 	if diff := cmp.Diff([]string{"7000002"}, accounts(t, s, `SELECT account FROM channel_health WHERE channel = 'telegram'`)); diff != "" {
 		t.Error(diff)
 	}
-	later := toBot(botB, 2, "another message")
+	later := storetest.ToBot(botB, 2, "another message")
 	later.At = later.At.Add(time.Minute)
-	if got := stored(t, s, toBot(botB, 1, "again"), later); !slices.Equal(got, []string{"another message"}) {
+	if got := storetest.AcceptTexts(t, s, storetest.ToBot(botB, 1, "again"), later); !slices.Equal(got, []string{"another message"}) {
 		t.Errorf("taken: %q", got)
 	}
 }

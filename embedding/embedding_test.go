@@ -1,7 +1,6 @@
 package embedding
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"parley/conversation/search"
 	"parley/conversation/storetest"
 	"parley/conversation/usage"
+	"parley/internal/waittest"
 	"parley/llm"
 )
 
@@ -110,24 +110,12 @@ func (s *server) times(text string) (n int) {
 	return n
 }
 
-func (s *server) embeddings(store *conversation.Store, name string, log *bytes.Buffer) *Embeddings {
+func (s *server) embeddings(store *conversation.Store, name string, log *waittest.Buffer) *Embeddings {
 	cfg := llm.EmbeddingsConfig{BaseURL: s.URL + "/v1/", APIKey: "the-right-key", Model: name}
 	return New(store, Config{
 		Model: llm.NewEmbedder(cfg, func(string) string { return "" }), Name: name, QueryTimeout: 90 * time.Second,
-		Log: slog.New(slog.NewTextHandler(&lockedBuffer{buffer: log}, nil)), Pause: time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(log, nil)), Pause: time.Millisecond,
 	})
-}
-
-// lockedBuffer writes to a buffer from several goroutines.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer *bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buffer.Write(p)
 }
 
 // run makes vectors until the condition holds, and waits for the end.
@@ -187,7 +175,7 @@ func find(t *testing.T, s *conversation.Store, key conversation.Key, words strin
 // it is written.
 func TestSearchFindsWhatIsSaidInOtherWords(t *testing.T) {
 	t.Parallel()
-	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
+	store, server, log := storetest.New(t), newServer(t), &waittest.Buffer{}
 	const other = "cli:other"
 	addMessages(t, store, storetest.Chat, "my automobile is red", "the weather is fine", "a kitten sleeps")
 	addMessages(t, store, other, "another automobile, which is secret")
@@ -220,7 +208,7 @@ func TestSearchOverSessionsFindsOtherWordsWithinItsScope(t *testing.T) {
 	addMessages(t, store, "cli:one", "my automobile is red", "the weather is fine")
 	addMessages(t, store, "cli:two", "a car of my own")
 	addMessages(t, store, "api:three", "an automobile for rent")
-	e := server.embeddings(store, "m", &bytes.Buffer{})
+	e := server.embeddings(store, "m", &waittest.Buffer{})
 	run(t, e, isDone)
 	store.SetEmbedder(e.EmbedQuery)
 	for _, c := range []struct {
@@ -253,7 +241,7 @@ func TestSearchOverSessionsFindsOtherWordsWithinItsScope(t *testing.T) {
 // While the server is away, search finds messages by their words without waiting for it, and no vector is lost.
 func TestOutageDelaysOnlyTheVectors(t *testing.T) {
 	t.Parallel()
-	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
+	store, server, log := storetest.New(t), newServer(t), &waittest.Buffer{}
 	addMessages(t, store, storetest.Chat, "my automobile is red", "a car is blue")
 	queries := 0
 	server.set(func() {
@@ -292,7 +280,7 @@ func TestOutageDelaysOnlyTheVectors(t *testing.T) {
 // After a rate limit, neither messages nor queries are sent to the server before the time that it names.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	t.Parallel()
-	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
+	store, server, log := storetest.New(t), newServer(t), &waittest.Buffer{}
 	addMessages(t, store, storetest.Chat, "my automobile is red")
 	requests := 0
 	server.answer = func(w http.ResponseWriter, _ []string) bool {
@@ -322,7 +310,7 @@ func TestRequestsAreCountedAndPriced(t *testing.T) {
 	t.Parallel()
 	store, server := storetest.New(t), newServer(t)
 	addMessages(t, store, storetest.Chat, "my automobile is red")
-	e := server.embeddings(store, "m", &bytes.Buffer{})
+	e := server.embeddings(store, "m", &waittest.Buffer{})
 	var calls []Call
 	e.cfg.Price, e.cfg.Called = 0.5, func(c Call) { calls = append(calls, c) }
 	store.SetEmbedder(e.EmbedQuery)
@@ -342,13 +330,13 @@ func TestRequestsAreCountedAndPriced(t *testing.T) {
 
 	// Another start knows what was used before it, and adds to that.
 	run(t, e, isDone)
-	again := server.embeddings(store, "m", &bytes.Buffer{})
+	again := server.embeddings(store, "m", &waittest.Buffer{})
 	counted(again, twice)
 	store.SetEmbedder(again.EmbedQuery)
 	find(t, store, storetest.Chat, "cat")
 	run(t, again, isDone)
 	thrice := usage.Embeddings{Model: "m", Requests: 3, Tokens: 21, Cost: twice.Cost} // no price was set this time
-	counted(server.embeddings(store, "m", &bytes.Buffer{}), thrice)
+	counted(server.embeddings(store, "m", &waittest.Buffer{}), thrice)
 	now := time.Now()
 	stats, err := usage.New(store).Stats(t.Context(), now.Add(-time.Hour), now.Add(time.Minute), time.Hour)
 	if err != nil || len(stats.Embeddings) != 1 || stats.Embeddings[0] != thrice {
@@ -364,7 +352,7 @@ func TestHangingServerIsNotWaitedFor(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	server.answer = func(http.ResponseWriter, []string) bool { <-release; return true }
-	e := server.embeddings(store, "m", &bytes.Buffer{})
+	e := server.embeddings(store, "m", &waittest.Buffer{})
 	e.cfg.QueryTimeout = 20 * time.Millisecond
 	store.SetEmbedder(e.EmbedQuery)
 	if got := find(t, store, storetest.Chat, "car"); len(got) != 1 {
@@ -396,7 +384,7 @@ func TestVectorsSurviveAnEndDuringARequest(t *testing.T) {
 				panic(http.ErrAbortHandler) // the connection ends without an answer
 			}
 		})
-		run(t, server.embeddings(store, "m", &bytes.Buffer{}), func(Status) bool {
+		run(t, server.embeddings(store, "m", &waittest.Buffer{}), func(Status) bool {
 			select {
 			case <-ended:
 				return true
@@ -406,7 +394,7 @@ func TestVectorsSurviveAnEndDuringARequest(t *testing.T) {
 		})
 	}
 	server.set(func() { server.answer = nil })
-	run(t, server.embeddings(store, "m", &bytes.Buffer{}), isDone)
+	run(t, server.embeddings(store, "m", &waittest.Buffer{}), isDone)
 	if n := storetest.Count(t, store, `SELECT count(*) FROM vectors`); n != 500 {
 		t.Errorf("%d vectors of 500 messages", n)
 	}
@@ -428,7 +416,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 	addMessages(t, store, storetest.Chat, texts...)
 	var group sync.WaitGroup
 	for range 3 {
-		group.Go(func() { run(t, server.embeddings(store, "m", &bytes.Buffer{}), isDone) })
+		group.Go(func() { run(t, server.embeddings(store, "m", &waittest.Buffer{}), isDone) })
 	}
 	group.Wait()
 	for _, text := range texts {
@@ -441,7 +429,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 // A text that the server refuses is skipped, and the others get their vectors.
 func TestRefusedTextIsSkipped(t *testing.T) {
 	t.Parallel()
-	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
+	store, server, log := storetest.New(t), newServer(t), &waittest.Buffer{}
 	addMessages(t, store, storetest.Chat, "my automobile", "forbidden", "a car", "a house")
 	server.answer = func(w http.ResponseWriter, input []string) bool {
 		if !slices.Contains(input, "forbidden") {
@@ -463,7 +451,7 @@ func TestRefusedTextIsSkipped(t *testing.T) {
 // not mixed with earlier ones.
 func TestChangeOfModel(t *testing.T) {
 	t.Parallel()
-	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
+	store, server, log := storetest.New(t), newServer(t), &waittest.Buffer{}
 	addMessages(t, store, storetest.Chat, "my automobile is red", "the weather is fine")
 	run(t, server.embeddings(store, "m", log), isDone)
 	server.set(func() { server.length = 7 })

@@ -1,7 +1,6 @@
 package httpserver_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -27,7 +26,7 @@ const token = "a-token-of-the-tests"
 type site struct {
 	t    *testing.T
 	url  string // without a slash at its end
-	log  *syncBuffer
+	log  *waittest.Buffer
 	stop func() // shuts the server down, and waits for its end
 	cut  func() // cancels the remaining requests
 }
@@ -35,7 +34,7 @@ type site struct {
 // start runs a server on a free port, with further routes.
 func start(t *testing.T, parts httpserver.Deps, routes ...func(*httpserver.Server)) *site {
 	t.Helper()
-	log := &syncBuffer{}
+	log := &waittest.Buffer{}
 	if parts.Token == "" && parts.TokenFile == nil {
 		parts.Auth = httpserver.AuthNone
 	}
@@ -184,23 +183,6 @@ func (r response) expect(t *testing.T, status int) {
 	if err := json.Unmarshal([]byte(r.body), &problem); err != nil || problem.Status != status || problem.Title == "" || problem.Detail == "" {
 		t.Errorf("the problem says %s (%v)", r.body, err)
 	}
-}
-
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // opener returns a function that closes a channel for which handlers wait. The end of the test calls it, too, since

@@ -75,7 +75,7 @@ func stuck(since time.Time) error {
 type senderHarness struct {
 	*outboxHarness
 	*fakeChat
-	log    lockedBuffer
+	log    waittest.Buffer
 	sender *delivery.Sender
 	flush  chan struct{}
 	done   chan struct{}

@@ -49,9 +49,9 @@ func TestSenderProcess(t *testing.T) {
 }
 
 // startProcess runs a sender in another process, which ends when no reply is left to be sent.
-func (p *outboxHarness) startProcess() (process *exec.Cmd, log *lockedBuffer) {
+func (p *outboxHarness) startProcess() (process *exec.Cmd, log *waittest.Buffer) {
 	p.t.Helper()
-	log = &lockedBuffer{}
+	log = &waittest.Buffer{}
 	process = exec.Command(os.Args[0], "-test.run=^TestSenderProcess$", "-test.timeout=5m")
 	process.Env = append(os.Environ(), senderDatabase+"="+storetest.Database(p.t, p.path), senderServer+"="+p.server.URL)
 	process.Stdout, process.Stderr = log, log

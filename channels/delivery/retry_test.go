@@ -15,6 +15,7 @@ import (
 	"parley/channels/delivery"
 	"parley/conversation"
 	"parley/conversation/storetest"
+	"parley/internal/waittest"
 )
 
 // fakePlatform is a chat platform that takes no message while send returns an error. It needs no
@@ -62,7 +63,7 @@ func sendThroughFailures(t *testing.T, p *fakePlatform, long time.Duration) (log
 	outboxHarness := &outboxHarness{t: t, store: store}
 	outboxHarness.commit(1, "bad")
 	outboxHarness.commit(1, "good")
-	var lines lockedBuffer
+	var lines waittest.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -159,22 +160,4 @@ func TestRepeatedFailuresAreLoggedLessAndLessOften(t *testing.T) {
 			t.Errorf("%d lines about %d tries", lines, tries)
 		}
 	})
-}
-
-// lockedBuffer is a log that many goroutines write.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -1,7 +1,6 @@
 package telegram_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +30,7 @@ var (
 type gateway struct {
 	t   *testing.T
 	srv *telegramtest.Server
-	log syncBuffer
+	log waittest.Buffer
 
 	pairings access.Pairings     // nil in tests without codes and names
 	places   telegram.Places     // nil in tests without groups that move
@@ -196,24 +195,6 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 func (g *gateway) logged(text string) int { return strings.Count(g.log.String(), text) }

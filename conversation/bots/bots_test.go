@@ -22,31 +22,10 @@ var (
 	botB = conversation.Account{Channel: "telegram", ID: "7000002"}
 )
 
-// toBot returns a message of a private chat with one bot's number.
-func toBot(bot conversation.Account, id int, text string) conversation.Inbound {
-	return conversation.Inbound{
-		Key: storetest.Chat, Account: bot.ID, SourceID: fmt.Sprint("42:", id), Address: "to 42", Sender: conversation.Sender{ID: "42"},
-		Text: text, At: time.UnixMilli(1_700_000_000_000),
-	}
-}
-
-// stored returns the texts of the messages that Accept has stored.
-func stored(t *testing.T, s *conversation.Store, batch ...conversation.Inbound) (texts []string) {
-	t.Helper()
-	list, err := s.Accept(t.Context(), nil, batch...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, in := range list {
-		texts = append(texts, in.Text)
-	}
-	return texts
-}
-
 func TestQueuesAreOfEachBot(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	storetest.Accept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"), toBot(botB, 2, "three"), storetest.Say("cli:work", 1, "four"))
+	storetest.Accept(t, s, storetest.ToBot(botA, 1, "one"), storetest.ToBot(botB, 1, "two"), storetest.ToBot(botB, 2, "three"), storetest.Say("cli:work", 1, "four"))
 	queues, err := New(s).Queues(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +58,7 @@ func TestBeginReportsWorkOfAnotherBot(t *testing.T) {
 	if diff := cmp.Diff(Takeover{}, begin(botA)); diff != "" {
 		t.Error(diff)
 	}
-	storetest.Accept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"))
+	storetest.Accept(t, s, storetest.ToBot(botA, 1, "one"), storetest.ToBot(botB, 1, "two"))
 	if found := begin(botA); found.Former != "" || len(found.Left) != 1 || found.Left[0].Account != botB.ID {
 		t.Errorf("bot A finds %+v", found)
 	}
@@ -180,7 +159,7 @@ func TestBotsListsWhatWaitsForEach(t *testing.T) {
 		}
 		clock = clock.Add(time.Minute)
 	}
-	storetest.Accept(t, s, toBot(botA, 1, "one"), toBot(botA, 2, "two"), toBot(conversation.Account{Channel: "telegram", ID: "7"}, 1, "three"), storetest.Say("cli:work", 1, "four"))
+	storetest.Accept(t, s, storetest.ToBot(botA, 1, "one"), storetest.ToBot(botA, 2, "two"), storetest.ToBot(conversation.Account{Channel: "telegram", ID: "7"}, 1, "three"), storetest.Say("cli:work", 1, "four"))
 	turn, err := s.Begin(t.Context(), storetest.Chat, 1000, botA)
 	if err != nil {
 		t.Fatal(err)
@@ -211,13 +190,13 @@ func TestBotsListsWhatWaitsForEach(t *testing.T) {
 func TestReleaseBotGivesItsWorkToAnother(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	storetest.Accept(t, s, toBot(botA, 1, "one"))
+	storetest.Accept(t, s, storetest.ToBot(botA, 1, "one"))
 	turn, err := s.Begin(t.Context(), storetest.Chat, 1000, botA)
 	if err != nil {
 		t.Fatal(err)
 	}
 	storetest.Commit(t, s, storetest.Answered(storetest.Chat, turn, "an answer"))
-	storetest.Accept(t, s, toBot(botA, 2, "two"), toBot(botB, 2, "of B"))
+	storetest.Accept(t, s, storetest.ToBot(botA, 2, "two"), storetest.ToBot(botB, 2, "of B"))
 	released, err := New(s).Release(t.Context(), botA)
 	if err != nil || released.Waiting != 1 || released.Due != 1 {
 		t.Fatalf("released %+v, %v", released, err)
@@ -228,7 +207,7 @@ func TestReleaseBotGivesItsWorkToAnother(t *testing.T) {
 	if due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 9, Accounts: []conversation.Account{botB}}); err != nil || len(due) != 1 || due[0].Text != "an answer" {
 		t.Errorf("bot B sends %+v, %v", due, err)
 	}
-	if again := stored(t, s, toBot(botA, 1, "one"), toBot(botA, 2, "two")); again != nil {
+	if again := storetest.AcceptTexts(t, s, storetest.ToBot(botA, 1, "one"), storetest.ToBot(botA, 2, "two")); again != nil {
 		t.Errorf("taken twice: %q", again)
 	}
 	if _, err := New(s).Release(t.Context(), conversation.Account{Channel: "telegram", ID: "7000009"}); !errors.Is(err, ErrNotFound) {

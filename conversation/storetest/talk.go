@@ -38,6 +38,15 @@ func Say(key conversation.Key, id int, text string) conversation.Inbound {
 	}
 }
 
+// ToBot returns a message that was written to one of several bots, in a private chat. Bots number the messages of such chats
+// by themselves, so the same id may be another message for another bot.
+func ToBot(bot conversation.Account, id int, text string) conversation.Inbound {
+	return conversation.Inbound{
+		Key: Chat, Account: bot.ID, SourceID: fmt.Sprint("42:", id), Address: "to 42", Sender: conversation.Sender{ID: "42"},
+		Text: text, At: time.UnixMilli(1_700_000_000_000),
+	}
+}
+
 // Ask returns a message to a session whose reply is kept.
 func Ask(key conversation.Key, id int, text string) conversation.Inbound {
 	in := Say(key, id, text)
@@ -73,6 +82,19 @@ func Accept(t testing.TB, s *conversation.Store, batch ...conversation.Inbound) 
 	if _, err := s.Accept(t.Context(), nil, batch...); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// AcceptTexts stores messages and returns the texts of those that were not stored before.
+func AcceptTexts(t testing.TB, s *conversation.Store, batch ...conversation.Inbound) (texts []string) {
+	t.Helper()
+	list, err := s.Accept(t.Context(), nil, batch...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range list {
+		texts = append(texts, in.Text)
+	}
+	return texts
 }
 
 // Begin returns what a run of a session begins with.
@@ -112,6 +134,23 @@ func Turn(t testing.TB, s *conversation.Store, key conversation.Key, id int) {
 	t.Helper()
 	Accept(t, s, Say(key, id, fmt.Sprintf("question %d", id)))
 	Commit(t, s, Answered(key, Begin(t, s, key, 1000), fmt.Sprintf("answer %d", id)))
+}
+
+// CommitTurn stores a message and its answer, with 5 tokens for each, and returns what Commit has stored. Unless it is nil,
+// change may alter the run before.
+func CommitTurn(t testing.TB, s *conversation.Store, key conversation.Key, text string, change func(*conversation.Run)) conversation.Committed {
+	t.Helper()
+	now := time.Now()
+	Accept(t, s, conversation.Inbound{Key: key, SourceID: fmt.Sprint(key, now.UnixNano()), Address: "1", Text: text, At: now})
+	snapshot := Begin(t, s, key, 1000)
+	run := conversation.Run{
+		Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: snapshot.Waiting, Conversation: snapshot.Conversation,
+		Title: text, Messages: []conversation.Message{{Role: conversation.RoleUser, Content: text, Tokens: 5}, {Role: conversation.RoleAssistant, Content: "re " + text, Tokens: 5}},
+	}
+	if change != nil {
+		change(&run)
+	}
+	return Commit(t, s, run)
 }
 
 // Tell stores messages as one run of a session, the first as its question.

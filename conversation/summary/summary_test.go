@@ -3,44 +3,18 @@ package summary
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"parley/conversation"
 	"parley/conversation/storetest"
 )
 
-// commitOne stores a turn. change may alter its run first.
-func commitOne(t *testing.T, s *conversation.Store, key conversation.Key, said string, change func(*conversation.Run)) conversation.Committed {
-	t.Helper()
-	in := conversation.Inbound{Key: key, SourceID: fmt.Sprint(key, time.Now().UnixNano()), Address: "1", Text: said, At: time.Now()}
-	if _, err := s.Accept(t.Context(), nil, in); err != nil {
-		t.Fatal(err)
-	}
-	turn, err := s.Begin(t.Context(), key, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := conversation.Run{
-		Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
-		Title: said, Messages: []conversation.Message{{Role: conversation.RoleUser, Content: said, Tokens: 5}, {Role: conversation.RoleAssistant, Content: "re " + said, Tokens: 5}},
-	}
-	if change != nil {
-		change(&run)
-	}
-	done, err := s.Commit(t.Context(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return done
-}
-
 // A summary is deleted with its conversation, and no other conversation has it.
 func TestSummariesBelongToTheirConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	a := commitOne(t, s, "cli:a", "one", nil).Conversation
-	commitOne(t, s, "cli:a", "two", nil)
-	b := commitOne(t, s, "cli:b", "other", nil).Conversation
+	a := storetest.CommitTurn(t, s, "cli:a", "one", nil).Conversation
+	storetest.CommitTurn(t, s, "cli:a", "two", nil)
+	b := storetest.CommitTurn(t, s, "cli:b", "other", nil).Conversation
 	stretch, err := New(s).Stretch(t.Context(), a.ID, 3, 1000)
 	if err != nil || len(stretch.Messages) != 2 {
 		t.Fatalf("%d messages, %v", len(stretch.Messages), err)
@@ -57,7 +31,7 @@ func TestSummariesBelongToTheirConversation(t *testing.T) {
 	if sum, err := New(s).Newest(t.Context(), b.ID); err != nil || sum.Through != 0 {
 		t.Errorf("another conversation has %+v, %v", sum, err)
 	}
-	commitOne(t, s, "cli:a", "/clear", func(r *conversation.Run) { r.Messages, r.Effect.Delete = nil, true })
+	storetest.CommitTurn(t, s, "cli:a", "/clear", func(r *conversation.Run) { r.Messages, r.Effect.Delete = nil, true })
 	storetest.Chores(t, s)
 	var left int
 	if err := s.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM summaries`).Scan(&left); err != nil || left != 0 {
@@ -69,13 +43,13 @@ func TestSummariesBelongToTheirConversation(t *testing.T) {
 func TestSummaryOfChangedMessagesIsRefused(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	c := commitOne(t, s, "cli:a", "one", nil).Conversation
-	commitOne(t, s, "cli:a", "two", nil)
+	c := storetest.CommitTurn(t, s, "cli:a", "one", nil).Conversation
+	storetest.CommitTurn(t, s, "cli:a", "two", nil)
 	stretch, err := New(s).Stretch(t.Context(), c.ID, 5, 1000)
 	if err != nil || len(stretch.Messages) != 4 {
 		t.Fatalf("%d messages, %v", len(stretch.Messages), err)
 	}
-	commitOne(t, s, "cli:a", "/undo", func(r *conversation.Run) { r.Messages, r.Effect.Undo = nil, 3 })
+	storetest.CommitTurn(t, s, "cli:a", "/undo", func(r *conversation.Run) { r.Messages, r.Effect.Undo = nil, 3 })
 	if stored, err := New(s).Add(t.Context(), stretch, "one and two", 4); stored || err != nil {
 		t.Errorf("stored %v, %v", stored, err)
 	}
@@ -88,8 +62,8 @@ func TestDropDeletesTheSummariesThatCoverAMessage(t *testing.T) {
 	summaries := New(s)
 	var a, b conversation.Conversation
 	for _, said := range []string{"one", "two", "three"} {
-		a = commitOne(t, s, "cli:a", said, nil).Conversation
-		b = commitOne(t, s, "cli:b", said, nil).Conversation
+		a = storetest.CommitTurn(t, s, "cli:a", said, nil).Conversation
+		b = storetest.CommitTurn(t, s, "cli:b", said, nil).Conversation
 	}
 	for _, id := range []string{a.ID, b.ID} {
 		for _, before := range []int64{3, 5, 7} { // of two messages each

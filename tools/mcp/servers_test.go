@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +22,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/storetest"
 	"parley/conversation/toollists"
+	"parley/internal/waittest"
 	"parley/tools"
 	"parley/tools/mcp/mcptest"
 )
@@ -39,30 +39,13 @@ type harness struct {
 	t        *testing.T
 	registry *tools.Registry
 	folder   string // that the server writes into
-	log      *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log      *waittest.Buffer
 }
 
 // serve runs a server of some kind with the tools of this test.
 func serve(t *testing.T, kind string, change func(*Config, *Options)) *harness {
 	t.Helper()
-	h := &harness{t: t, folder: t.TempDir(), log: &lockedBuffer{}, registry: &tools.Registry{}}
+	h := &harness{t: t, folder: t.TempDir(), log: &waittest.Buffer{}, registry: &tools.Registry{}}
 	var c Config
 	c.SetDefaults()
 	var err error
@@ -669,7 +652,7 @@ func TestChangedToolsOfAnEndedServerAreNoFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &lockedBuffer{}
+	log := &waittest.Buffer{}
 	s := newServer(t.Context(), "shop", Config{}, nil, Options{Log: slog.New(slog.NewTextHandler(log, nil)), StartTimeout: time.Minute})
 	conn := &connection{session: session, done: make(chan struct{})}
 	s.conn = conn
