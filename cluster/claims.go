@@ -15,8 +15,8 @@ type claims struct {
 	mu     sync.Mutex
 	byName map[string]*claim
 
-	// The sessions of which the database may say that this node owns them although it does not know of that, with the
-	// membership that does: the answer to a statement about each was lost.
+	// The sessions that the database may name as owned by this node without the node's knowledge, because the answer to a
+	// statement about them was lost; with the membership that may own each.
 	doubtful map[string]int64
 }
 
@@ -186,7 +186,7 @@ func (n *Node) unclaim(key string, c *claim) {
 	}
 }
 
-// doubt notes sessions that a membership may own without knowing it. The caller holds none of them.
+// doubt records sessions that a membership may own without this node's knowledge. The caller holds none of them.
 func (cs *claims) doubt(id int64, keys ...string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -199,7 +199,7 @@ func (cs *claims) doubt(id int64, keys ...string) {
 const maxDoubtful = 1000
 
 // giveUpDoubtful gives up the sessions that this node may own without knowing it, so that other nodes can work them. It
-// leaves out those that a goroutine is about to claim, which then knows better.
+// leaves out those that a goroutine is about to claim: the claim settles who owns them.
 func (n *Node) giveUpDoubtful(ctx context.Context) {
 	keys, done := n.claims.takeDoubtful(n.ID())
 	defer done()

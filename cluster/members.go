@@ -32,7 +32,7 @@ type Member struct {
 	read    time.Time // by the database's clock
 }
 
-// State returns what a node does, for people: "serving", "draining", or the command that the process runs.
+// State returns what the node is doing, for people: "serving", "draining", or the command that the process runs.
 func (m Member) State() string {
 	switch {
 	case m.Command != Serves:

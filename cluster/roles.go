@@ -142,8 +142,8 @@ func (n *Node) Take(ctx context.Context, name string) (*Role, error) {
 	return nil, err
 }
 
-// unbroken returns the context of a statement that is not broken off when ctx ends: the server might have done
-// it all the same, and nobody here would know.
+// unbroken returns a context for a statement that is not cancelled when ctx ends. The server might carry out a
+// cancelled statement, and this node would not know.
 func (n *Node) unbroken(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), n.config.TTL/2)
 }

@@ -105,8 +105,8 @@ func (s *Store) acceptInbound(ctx context.Context, tx *sql.Tx, in *accepted, now
 	return insertInbound(ctx, tx, in, now)
 }
 
-// takeTalk puts the group talk that a message asks for beside it. The message itself is
-// none: it may have been before an edit addressed it to the assistant.
+// takeTalk stores the group talk that a message asks for in its Overheard. It also removes the message
+// itself from the group talk, where it may be from before an edit addressed it to the assistant.
 func (s *Store) takeTalk(ctx context.Context, tx *sql.Tx, in *Inbound) error {
 	err := talkrows.Remove(ctx, tx, in.Channel(), in.SourceID)
 	if _, command := in.Command(); err == nil && !command {
@@ -115,7 +115,7 @@ func (s *Store) takeTalk(ctx context.Context, tx *sql.Tx, in *Inbound) error {
 	return s.besideDamage(err)
 }
 
-// besideDamage returns no error for damage of the group talk: messages do without it.
+// besideDamage returns nil for an error of damage in the group talk, so that messages are stored without it.
 func (s *Store) besideDamage(err error) error {
 	if IsDamaged(err) {
 		s.db.NoteDamage("the group talk", err)

@@ -43,8 +43,8 @@ func (s *Store) Begin(ctx context.Context, key Key, budget int, accounts ...Acco
 	return s.readSnapshot(ctx, key, budget, true, accounts...)
 }
 
-// Peek returns the session's snapshot without claiming its inbound, also when nothing
-// waits.
+// Peek returns the session's snapshot without claiming its inbound. Unlike Begin, it reads the
+// conversation even if nothing waits.
 func (s *Store) Peek(ctx context.Context, key Key, budget int) (Snapshot, error) {
 	return s.readSnapshot(ctx, key, budget, false)
 }

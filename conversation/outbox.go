@@ -27,7 +27,7 @@ type Delivery struct {
 	Text     string   // markdown
 	Actions  []Action // what to offer below the text, where the platform has buttons
 	Sent     []string // the platform's ids of the parts that it has taken
-	Attempts int      // tries that failed, over all parts
+	Attempts int      // failed attempts, over all parts
 	Reason   string   // why the latest try failed, for the operator, without secrets; "" when none did
 	At       time.Time
 	HeldAt   time.Time // since when it is set aside, so that later ones of its session go on; zero while it is not

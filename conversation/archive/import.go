@@ -55,8 +55,8 @@ type Import struct {
 	Files Keeping
 
 	key     conversation.Key
-	goesOn  bool // a conversation that went on where it was exported goes on, see Into
-	opened  bool // conversations go on whatever they were, see Open
+	goesOn  bool // a conversation that was active where it was exported becomes active, see Into
+	opened  bool // conversations become active whatever they were, see Open
 	release func()
 }
 
@@ -139,8 +139,8 @@ func (im *Import) Add(ctx context.Context, c Imported) (added bool, err error) {
 	return len(c.Messages) > 0, nil
 }
 
-// open has an imported conversation go on from now on, if Open asked for that and no
-// other one of its session goes on.
+// open makes an imported conversation the active one of its session, if Open was called and the session
+// has no other active one.
 func (im *Import) open(ctx context.Context, tx *sql.Tx, row int64) error {
 	if !im.opened {
 		return nil
@@ -196,7 +196,7 @@ func insertImported(ctx context.Context, tx *sql.Tx, row int64, messages []conve
 	return nil
 }
 
-// abandon has a conversation swept away that can't be finished.
+// abandon leaves a conversation that can't be finished to the sweep, which deletes it.
 func (im *Import) abandon(ctx context.Context, row int64) error {
 	return im.db.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE conversations SET staged = 0 WHERE id = ? AND staged = 1`, row); err != nil {

@@ -31,9 +31,9 @@ const archivedMetadata = 6 * metadata.MaxBytes
 // hasConversations is the condition that the session ?1 has conversations.
 const hasConversations = `EXISTS (SELECT 1 FROM conversations WHERE session_id = ?1 AND deleted = 0)`
 
-// Into has the conversations that follow go to the session that an archive describes.
-// A new session is made as it was; one that is there gets what it does not have yet.
-// A conversation that went on goes on, unless the session has another one that does.
+// Into makes the session that an archive describes the target of the conversations that follow. A new
+// session is made as it was; an existing one gets what it does not have yet. A conversation that was
+// active stays active, unless the session has another active one.
 func (im *Import) Into(ctx context.Context, a Session) error {
 	metadata, err := a.Metadata.CheckedUpTo(archivedMetadata)
 	if err != nil {
@@ -63,10 +63,9 @@ func (im *Import) Into(ctx context.Context, a Session) error {
 	})
 }
 
-// Open has the conversations that follow go to the session with a key, which is made when
-// it is new, and go on there as if they had been resumed: they are kept for as long as one
-// that was used at the time of the import. If the session has a conversation that goes on,
-// they are archived ones.
+// Open makes the session with a key, which is created if it is new, the target of the conversations
+// that follow. They become active there as if they had been resumed: they are kept for as long as one
+// that was used at the time of the import. If the session has an active conversation, they are archived.
 func (im *Import) Open(ctx context.Context, key conversation.Key, created time.Time) error {
 	err := im.Into(ctx, Session{Key: key, CreatedAt: created})
 	im.opened = err == nil

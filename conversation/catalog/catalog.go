@@ -108,8 +108,8 @@ const (
 	lastMessage = `coalesce((SELECT m.created_at FROM messages m WHERE m.conversation_id = c.id AND m.seq = c.messages), c.updated_at)`
 )
 
-// oneEach selects the sessions s that a condition behind it chooses, with what their conversations come to. used is the
-// expression for when a conversation was used.
+// oneEach returns a query for sessions s with the totals of their conversations, one row for each; a condition on s is
+// appended to it. used is the SQL expression for the time at which a conversation was used.
 func oneEach(used string) string {
 	return `
 		SELECT s.id, s.key, s.place, s.metadata, coalesce(s.model, '') AS model, coalesce(s.agent, '') AS agent, s.created_at, s.cleared,

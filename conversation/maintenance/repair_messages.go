@@ -105,8 +105,8 @@ func callIDs(text string) (ids []string) {
 	return ids
 }
 
-// mendBranches has the chosen branch of a conversation end with its last message that is
-// not set aside, where it ended nowhere.
+// mendBranches makes the chosen branch of a conversation end with its last message that is not set
+// aside, if the stored end does not exist.
 func (r *repair) mendBranches(ctx context.Context) error {
 	for _, statement := range []string{
 		`UPDATE conversations AS c SET tip = coalesce((SELECT max(seq) FROM messages WHERE conversation_id = c.id AND set_aside IS NULL), 0)

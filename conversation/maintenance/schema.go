@@ -44,8 +44,8 @@ func ofSearch(name string) bool {
 	return slices.ContainsFunc(searchTables, func(table string) bool { return name == table || strings.HasPrefix(name, table+"_") })
 }
 
-// readSchema reads the list, and returns what of it can't be read. Of its pages
-// that were lost from sight by the damage it finds what it can.
+// readSchema reads the list of tables and indexes, and returns the parts that can't be read. It also
+// reads pages of the list that are cut off from the rest by damage.
 func readSchema(p *sqlitefile.Pages) (list []object, damage []sqlitefile.Damage, err error) {
 	add := func(r sqlitefile.Row) error {
 		if o, ok := parseObject(r); ok && !slices.ContainsFunc(list, func(other object) bool { return other.name == o.name }) {

@@ -142,7 +142,7 @@ func (f *fileSource) pieces(ctx context.Context, after []any) iter.Seq2[row, err
 	}
 }
 
-// piecesOf reads the bytes of a file from a piece on, and notes if they are not there.
+// piecesOf reads the bytes of a file from a piece on, and records the file as lost if they are missing.
 func (f *fileSource) piecesOf(ctx context.Context, b blobs.Blob, n int64, yield func(row, error) bool) (more bool) {
 	if strings.HasPrefix(b.Hash, "deleted ") {
 		return true

@@ -8,7 +8,7 @@ import (
 	"parley/conversation/internal/rows"
 )
 
-// hideBatch is how many conversations are put down for deletion in one
+// hideBatch is how many conversations are marked as deleted in one
 // transaction; their rows are swept away later.
 const hideBatch = 100
 
@@ -102,8 +102,7 @@ func (c *cleaner) outdatedWhere(ctx context.Context, condition string, row int64
 	return batch, rows.Err()
 }
 
-// hideReadable is hide without those that can't be put down, since they are
-// damaged.
+// hideReadable is hide without the conversations that can't be marked because they are damaged.
 func (c *cleaner) hideReadable(ctx context.Context, batch []Outdated) (hidden []Outdated, err error) {
 	hidden, err = c.hide(ctx, batch)
 	if !db.IsDamaged(err) {
@@ -129,8 +128,8 @@ const forgetEmpty = `
 		AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id AND c.deleted = 0 AND c.messages > 0)
 		AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.run_id IS NULL AND i.note = 0)`
 
-// hide puts conversations down for deletion, and gives those that it did: one
-// may have been used again since it was read.
+// hide marks conversations as deleted, and returns those that it has marked: a conversation may have
+// been used again since it was read.
 func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated, err error) {
 	err = c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		hidden = make([]Outdated, 0, len(batch))

@@ -136,7 +136,7 @@ func (r *Retention) present(ctx context.Context, rules Rules, deletes bool) (tim
 	return clock.Trusted, err
 }
 
-// judge sets the times that the rules mean at a moment.
+// judge computes from the rules the times before which rows are outdated.
 func (c *cleaner) judge(rules Rules, at time.Time) {
 	c.at = at
 	if rules.Retention > 0 {
@@ -184,7 +184,7 @@ func (c *cleaner) pause(ctx context.Context) error {
 	return db.Pause(ctx)
 }
 
-// pairings deletes the codes that have expired: of which a channel has only so many.
+// pairings deletes the codes that have expired. A channel can have only a limited number of codes.
 func (c *cleaner) pairings(ctx context.Context) error {
 	const expired = `FROM pairings WHERE code IS NOT NULL AND expires_at <= ?`
 	if !c.deletes {

@@ -100,7 +100,8 @@ func (c *choreList) step(ctx context.Context, tx *sql.Tx) (done bool, err error)
 	return true, nil
 }
 
-// ofChores is the work of chores. They add rows that nothing else depends on, one by one, so they need not wait for each.
+// ofChores returns work that runs chores. Their statements add rows that nothing else depends on, so they need not wait
+// for the answer to each.
 func ofChores(do task) work {
 	what := alone(do)
 	what.ahead = true

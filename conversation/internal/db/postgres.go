@@ -194,7 +194,7 @@ func (s *postgresServer) writeLazily(ctx context.Context, session string, what w
 	return s.laneOf(session).group.writeLazily(ctx, what)
 }
 
-// owned returns the check that the session's owner is the membership that ctx belongs to. It
+// owned returns a check that the owner of the session is the membership that ctx belongs to. It
 // locks the session's row, so that no other node takes the session over before the end of the transaction. The
 // fence alone does not suffice: a node that has joined anew may write, but not what it began as the old member.
 func (s *postgresServer) owned(ctx context.Context, session string) task {

@@ -9,8 +9,8 @@ import (
 	"parley/conversation/internal/postgres"
 )
 
-// unreachableError says that the server can't be reached, or that this node was declared dead, so that it refuses
-// what the node writes until it has joined anew. For callers it is the same as a database that was taken away: it is ErrMoved.
+// unreachableError says that the server can't be reached, or that it refuses this node's writes because the node was
+// declared dead and has not joined anew. For callers it is the same as a database that was taken away: it is ErrMoved.
 type unreachableError struct{ err error }
 
 func (e *unreachableError) Error() string {

@@ -82,8 +82,8 @@ func Update(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	return false, err
 }
 
-// missing selects the oldest replies that may be of runs that are missing in the sums, or these
-// runs themselves; added notes that they are in them.
+// missing selects the oldest replies, or on PostgreSQL the runs themselves, that may be missing in the
+// sums. added records that they have been added.
 var (
 	missing = db.Either(`
 		SELECT id FROM outbox WHERE id > (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'run_totals') ORDER BY id LIMIT ?`,

@@ -26,7 +26,7 @@ func CatchUp(ctx context.Context, d *db.DB) {
 }
 
 // updateListed adds the oldest messages that are listed, as many as fit into a transaction. done reports that none is listed.
-// Another process that is at the same messages waits, and finds them no longer listed.
+// Another process that would add the same messages waits, and then finds that they are no longer listed.
 func updateListed(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT message_id FROM unindexed_messages ORDER BY message_id LIMIT ? FOR UPDATE`, batchRows))
 	if err != nil || len(ids) == 0 {
