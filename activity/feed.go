@@ -137,7 +137,7 @@ func (f *Feed) watched() []conversation.Key {
 	return keys
 }
 
-// isWatched reports whether the session is one of watched.
+// isWatched reports whether the session is among those that watched returns.
 func (s *live) isWatched() bool { return s.run == nil && len(s.watches) > 0 }
 
 // here returns the run under way in this process, if there is one.
@@ -212,7 +212,7 @@ func (f *Feed) end(key conversation.Key, isMeant func(*Progress) bool) {
 	}
 }
 
-// forget removes a session without a run and a watch.
+// forget removes a session that has neither a run nor a watch.
 func (f *Feed) forget(key conversation.Key, s *live) {
 	if s.run == nil && len(s.watches) == 0 { // then nobody needs to know what happens elsewhere
 		delete(f.sessions, key)

@@ -78,8 +78,8 @@ func Default() Config {
 // there is no such file, everything has its default. The error is Problems,
 // all of them at once, or says why the file could not be read.
 //
-// $OPENAI_API_KEY is not read here: whether it is meant for the server of
-// [llm] is for llm.Choose to say.
+// $OPENAI_API_KEY is not read here: llm.Choose decides whether it is for the server
+// of [llm].
 func Load(path string, getenv func(string) string) (Config, error) {
 	c, _, err := LoadWithOrigins(path, getenv)
 	return c, err

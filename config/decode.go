@@ -75,13 +75,13 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 	}
 }
 
-// checked is a section whose keys must also suit each other. Key is one of
-// its own, found and allowed are those of a Problem.
+// checked is a section that also checks its keys against each other. It reports a
+// problem with one of its keys; found and allowed are those of Problem.
 type checked interface {
 	Check(report func(key, found, allowed string))
 }
 
-// check reports what is wrong with a section whose keys may each stand.
+// check has a section check its keys against each other.
 func (d *decoder) check(into reflect.Value, path string, n *node) {
 	section, ok := into.Interface().(checked)
 	if !ok {

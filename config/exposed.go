@@ -55,7 +55,7 @@ func exposedMode(file string) (fs.FileMode, bool) {
 	for dir := filepath.Dir(file); group || others; dir = filepath.Dir(dir) {
 		folder, err := os.Stat(dir)
 		if err != nil {
-			break // a folder that can't be looked at keeps nobody else out for certain
+			break // a folder that can't be examined may be open to others
 		}
 		others = others && folder.Mode()&othersEnter != 0
 		group = group && folder.Mode()&(groupEnter|othersEnter) != 0

@@ -50,7 +50,7 @@ func oneLine(v reflect.Value) string {
 	return strings.Join(words, " ")
 }
 
-// shown returns the value of a key without secrets, and nil while it is not set.
+// shown returns the value of a key without secrets, nil if it is not set.
 func shown(m member) any {
 	v := m.value
 	switch {

@@ -48,7 +48,7 @@ type Deps struct {
 	Log *slog.Logger
 	Now func() time.Time // nil: time.Now
 
-	// Models returns how the models fare; nil: nothing is shown of them.
+	// Models returns the states of the models; nil: none are shown.
 	Models func() []llm.Health
 
 	// Servers returns the servers of tools; nil: there are none.
@@ -59,7 +59,7 @@ type Deps struct {
 	// Answered tells the loop of a session that a question was answered.
 	Answered func(key conversation.Key)
 
-	// Embeddings returns how the vectors of messages fare; nil: there is no embedding
+	// Embeddings returns the state of the vectors of messages; nil: there is no embedding
 	// model.
 	Embeddings func(context.Context) (embedding.Status, error)
 }

@@ -22,7 +22,7 @@ func filterOf(r *http.Request) logFilter {
 
 func (f logFilter) takes(l Line) bool {
 	least := slog.LevelInfo
-	_ = least.UnmarshalText([]byte(f.Level)) // it stays info for what is no level
+	_ = least.UnmarshalText([]byte(f.Level)) // an unknown level leaves it at info
 	text := strings.ToLower(f.Text)
 	return l.Level >= least && (strings.Contains(strings.ToLower(l.Text), text) || strings.Contains(strings.ToLower(l.More), text))
 }

@@ -41,7 +41,7 @@ type runRow struct {
 	Bars  []bar
 	Told  []string // the instructions of programs that were in force
 
-	Thoughts []string // what the model thought before each of its messages, where it thought
+	Thoughts []string // the model's reasoning before each of its messages that has any
 }
 
 // bar is a step on the timeline of its run, which is 1000 wide.

@@ -33,7 +33,7 @@ type Config struct {
 // What a server asks for.
 const (
 	AuthToken = "token" // the token, or a sign-in with it
-	AuthNone  = "none"  // nothing: whoever reaches it may do everything
+	AuthNone  = "none"  // nothing: everybody who reaches the server may do everything
 )
 
 // DefaultConfig returns the section with all defaults.

@@ -11,7 +11,7 @@ import (
 // no request yet: browsers open some in advance, the shutdown of a server would
 // wait 5 s for each, and an attacker would open them all.
 type connections struct {
-	most int // as many as may be open
+	most int // the most that may be open
 
 	mu    sync.Mutex
 	open  int

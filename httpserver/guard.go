@@ -27,14 +27,14 @@ const (
 type route struct {
 	maxBody int64                    // bytes
 	known   func(*http.Request) bool // see KnownBy; nil: nobody is
-	signIn  bool                     // strangers may always ask: it is how one stops being one
+	signIn  bool                     // open to strangers at any time, since they sign in here
 }
 
 // visitor identifies the sender of a request.
 type visitor struct {
 	signedIn bool
 	byToken  bool   // the request itself carries the token; with AuthNone, any
-	keys     *keys  // by which that was judged
+	keys     *keys  // with which the token or the pass was checked
 	pass     string // of a browser, "" when it has none
 }
 

@@ -89,6 +89,6 @@ func (s *Server) keys() *keys {
 		return current
 	}
 	fresh := newKeys(token)
-	s.current.Store(fresh) // who loses a race with another request stores the same, or what the next request mends
+	s.current.Store(fresh) // a concurrent request stores the same keys, or older ones, which the next request replaces
 	return fresh
 }

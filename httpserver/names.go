@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// names are those by which a server knows itself. One that asks for no token
-// takes no other, since a foreign page whose name has been pointed at this machine (DNS
-// rebinding) would else be let in as a page of its own. With a token such a
-// page has no cookie, and any name will do unless some are configured.
+// names returns the host names that a server answers to, nil for any. A server that
+// asks for no token answers to its own names only: a foreign page whose name was pointed at this
+// machine (DNS rebinding) would otherwise be let in as a page of the server. With a token such a
+// page has no cookie, so any name is accepted unless some are configured.
 func names(c Config) map[string]bool {
 	if c.Auth != AuthNone && len(c.Hosts) == 0 {
 		return nil
@@ -24,11 +24,11 @@ func names(c Config) map[string]bool {
 	if err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
 		all[hostName(c.Address())] = true
 	}
-	delete(all, "") // which is what no name at all reads as
+	delete(all, "") // hostName returns "" for what is no name
 	return all
 }
 
-// isMe reports whether the request names this server.
+// isMe reports whether the request names this server by one of its names.
 func (s *Server) isMe(r *http.Request) bool { return s.names == nil || s.names[hostName(r.Host)] }
 
 // proxyHeaders are the headers that proxies add to requests.

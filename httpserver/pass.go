@@ -81,7 +81,7 @@ func (s *seen) note(id string, signedIn bool) {
 	if !known && len(s.ids) >= maxSeen || s.ids == nil {
 		s.ids = map[string]bool{}
 	}
-	s.ids[id] = signedIn && (before || !known) // an answer from before a sign-out may come after it
+	s.ids[id] = signedIn && (before || !known) // a result that was read before a sign-out may be noted after it
 }
 
 func (s *seen) has(id string) bool {

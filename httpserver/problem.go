@@ -19,7 +19,7 @@ type ProblemWriter func(w http.ResponseWriter, status int, detail string)
 
 type problemWriterKey struct{}
 
-// problemsUnder is how the errors of the paths below a prefix are written.
+// problemsUnder has the writer for the errors of the paths below a prefix.
 type problemsUnder struct {
 	prefix string
 	write  ProblemWriter

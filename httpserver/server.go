@@ -215,7 +215,7 @@ func (s *Server) Run(ctx, hard context.Context) error {
 	if err := server.Shutdown(hard); err != nil && !errors.Is(err, context.Canceled) {
 		s.log.Warn("HTTP server shutdown incomplete", "error", err)
 	}
-	return server.Close() // what hard has cut short
+	return server.Close() // ends the requests that hard has cut short
 }
 
 // serve answers one request, even if its handler panics.

@@ -88,7 +88,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	status := s.refuse(r)
 	page.Problem = "That is not the gateway's token."
 	if code != "" {
-		page.Problem = "This link has been used, or it is too old, or the gateway was started anew since."
+		page.Problem = "This link has been used already, is too old, or was made before the gateway was restarted."
 	}
 	if status == http.StatusTooManyRequests {
 		page.Problem += " Too many wrong ones have come from your address; a right one works nevertheless."
@@ -113,8 +113,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 }
 
-// local returns a path of this server, "/" in place of anything that leads
-// elsewhere.
+// local returns next if it is a path of this server, otherwise "/".
 func local(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.Contains(next, `\`) {

@@ -104,7 +104,7 @@ func functions() template.FuncMap {
 	}
 }
 
-// Moment returns a time as short as it can be understood at now.
+// Moment returns a time in the shortest form that is clear at the time now.
 func Moment(t, now time.Time) template.HTML {
 	layout := "2 Jan 2006"
 	switch t = t.In(now.Location()); {
