@@ -26,7 +26,7 @@ func TestTheOverviewShowsEmbeddings(t *testing.T) {
 	}{
 		{embedding.Status{Model: "nomic", Done: 1200, Total: 34_000}, []string{"nomic", "1,200 of 34,000 messages"}},
 		{embedding.Status{Model: "nomic", Done: 34_000, Total: 34_000, Used: usage.Embeddings{Requests: 540, Tokens: 1_200_000, Cost: 0.024}},
-			[]string{"all messages have been seen to", "540 requests in all, 1,200,000 tokens, 0.02 EUR"}},
+			[]string{"all messages are processed", "540 requests in all, 1,200,000 tokens, 0.02 EUR"}},
 		{embedding.Status{Model: "nomic", Total: 5, Used: usage.Embeddings{Requests: 1}, Failure: "the embeddings server answered 429", Since: time.Now()},
 			[]string{"failing", "the embeddings server answered 429", "Search uses words alone"}},
 	} {
