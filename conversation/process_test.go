@@ -89,6 +89,8 @@ func copyForEveryone(t *testing.T, binary string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(folderForEveryone(t), "test")
+	syscall.ForkLock.RLock() // a process that another test starts meanwhile would inherit the open file, which then can't be run
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, bytes, 0o755); err != nil {
 		t.Fatal(err)
 	}
