@@ -13,9 +13,8 @@ import (
 	"parley/internal/postgrestest"
 )
 
-// OnPostgres reports whether the tests of this process open their stores on PostgreSQL: the
-// environment variable PARLEY_TEST_DATABASE is "postgres".
-func OnPostgres() bool { return os.Getenv("PARLEY_TEST_DATABASE") == "postgres" }
+// OnPostgres reports whether the tests of this process open their stores on PostgreSQL.
+func OnPostgres() bool { return postgrestest.IsSelected() }
 
 // NeedsSQLite skips a test on PostgreSQL, because it is about SQLite alone: its file, its statements, its index of words
 // or the schemas of earlier versions, none of which ran on PostgreSQL.

@@ -241,9 +241,16 @@ func Installed() bool {
 	return err == nil
 }
 
-// skipWithout skips a test where PostgreSQL is not installed.
+// IsSelected reports whether tests that run on either engine are to run on PostgreSQL: whether the environment
+// variable PARLEY_TEST_DATABASE is "postgres".
+func IsSelected() bool { return os.Getenv("PARLEY_TEST_DATABASE") == "postgres" }
+
+// skipWithout skips a test where PostgreSQL is not installed. With -short it skips those that run on PostgreSQL alone, too.
 func skipWithout(t testing.TB) {
 	t.Helper()
+	if testing.Short() && !IsSelected() {
+		t.Skip("skipped with -short: it starts a PostgreSQL server")
+	}
 	if _, err := binaries(); err != nil {
 		t.Skip(err)
 	}
