@@ -216,3 +216,34 @@ func TestStopOfACommandsRunKeepsResults(t *testing.T) {
 		})
 	}
 }
+
+// A /continue does not begin a run beside the one that waits for an answer: that one would be lost, and its calls made again.
+func TestContinueWaitsForTheOpenQuestion(t *testing.T) {
+	t.Parallel()
+	a := commandRun(t, storetest.New(t), nil)
+	a.ask(room, "tell me a story")
+	a.ask(room, "pay the bill") // the question
+	if got := a.ask(room, "/continue"); got != "Question 1 is open. Answer it first." {
+		t.Errorf("the reply: %q", got)
+	}
+	a.ask(room, "/approve 1")
+	if got := a.reply(room); got != "Done." {
+		t.Errorf("the answer: %q", got)
+	}
+	if diff := cmp.Diff(map[string]int{"look {}": 1, "pay {}": 1}, a.calls()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A run that was stopped after its tools can be gone on with: its answer is not whole.
+func TestContinueGoesOnAfterStoppedTools(t *testing.T) {
+	t.Parallel()
+	a := commandRun(t, storetest.New(t), nil)
+	a.ask(room, "tell me a story")
+	a.ask(room, "pay the bill")
+	a.ask(room, "/stop")
+	a.server.Reply(func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "I looked, and paid nothing."} })
+	if got := a.ask(room, "/continue"); got != "I looked, and paid nothing." {
+		t.Errorf("the reply: %q", got)
+	}
+}

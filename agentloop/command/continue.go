@@ -2,9 +2,11 @@ package command
 
 import (
 	"context"
+	"fmt"
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/approvals"
 	"parley/conversation/steps"
 )
 
@@ -16,7 +18,14 @@ var continueCommand = Command{
 	ReadsTalk: true, Run: continueAnswer,
 }
 
-func continueAnswer(_ context.Context, _ Env, r Request) (Result, error) {
+func continueAnswer(ctx context.Context, env Env, r Request) (Result, error) {
+	open, err := approvals.New(env.Store).Open(ctx, r.Session)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(open) > 0 { // a session has one run at a time
+		return Result{Text: fmt.Sprintf("Question %d is open. Answer it first.", open[0].ID)}, nil
+	}
 	turn := window.LastTurn(r.Snapshot.History)
 	if len(turn) == 0 || !canContinue(turn[len(turn)-1]) {
 		return Result{Text: "There is nothing to go on with: the last answer is whole."}, nil
@@ -24,10 +33,14 @@ func continueAnswer(_ context.Context, _ Env, r Request) (Result, error) {
 	return Result{Continue: true}, nil
 }
 
-// canContinue reports whether a message is an answer that the model can go on with.
+// canContinue reports whether a message is an answer that the model can go on with. The last
+// one is a result of a tool if the run ended before the model read it.
 func canContinue(m conversation.Message) bool {
-	if m.Role != conversation.RoleAssistant {
-		return false
+	switch m.Role {
+	case conversation.RoleTool:
+		return true
+	case conversation.RoleAssistant:
+		return m.Stopped || m.FinishReason == steps.FinishLength || m.FinishReason == steps.FinishCutOff
 	}
-	return m.Stopped || m.FinishReason == steps.FinishLength || m.FinishReason == steps.FinishCutOff
+	return false
 }
