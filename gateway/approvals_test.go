@@ -91,6 +91,29 @@ func TestProgramAnswersAQuestion(t *testing.T) {
 	})
 }
 
+// A command is carried out while a question is open, so a program gets its reply at once.
+func TestCommandIsAnsweredWhileAQuestionIsOpen(t *testing.T) {
+	t.Parallel()
+	s := startApprovalGateway(t, "")
+	s.send("api:a/messages", `{"text": "pay {}"}`)
+	for _, tt := range []struct{ text, status, reply string }{
+		{"/approvals 1", "done", "`pay`"},
+		{"/stop", "stopped", "Stopped."},
+	} {
+		status, answer := s.send("api:a/messages", `{"text": "`+tt.text+`"}`)
+		if reply, _ := answer["reply"].(string); status != http.StatusOK || answer["status"] != tt.status || !strings.Contains(reply, tt.reply) {
+			t.Errorf("%s: %d %v", tt.text, status, answer)
+		}
+	}
+	s.send("api:a/messages", `{"text": "pay {}"}`)
+	if status, answer := s.send("api:a/messages", `{"text": "/retry"}`); status != http.StatusAccepted || answer["status"] != "waiting_for_approval" {
+		t.Errorf("a command whose own run asks: %d %v", status, answer)
+	}
+	if status, answer := s.send("api:a/messages", `{"text": "/approve"}`); status != http.StatusOK || !strings.Contains(answer["reply"].(string), "Allowed") {
+		t.Errorf("/approve: %d %v", status, answer)
+	}
+}
+
 func TestOperatorAnswersInTheConsole(t *testing.T) {
 	t.Parallel()
 	s := startApprovalGateway(t, "approvers = [\"anyone\"]\n")

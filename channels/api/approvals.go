@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -199,16 +200,24 @@ func suitsForm(q approvals.Question, answer string, content map[string]any) erro
 }
 
 // waitingFor returns the open questions that a message waits for: those of a run that began
-// with it or with an earlier message of its session.
+// with it or with an earlier message of its session. A command waits for no other run.
 func (c *Channel) waitingFor(ctx context.Context, key conversation.Key, inbound int64) ([]approvals.Question, error) {
 	open, err := approvals.New(c.Store).Open(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	var list []approvals.Question
-	for _, q := range open {
-		if q.Run <= inbound {
-			list = append(list, q)
+	list := slices.DeleteFunc(open, func(q approvals.Question) bool { return q.Run > inbound })
+	if !slices.ContainsFunc(list, func(q approvals.Question) bool { return q.Run < inbound }) {
+		return list, nil
+	}
+	const most = 10_000
+	waiting, err := c.Store.Inbox(ctx, key, most)
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range waiting {
+		if _, is := in.Command(); is && in.ID == inbound {
+			list = slices.DeleteFunc(list, func(q approvals.Question) bool { return q.Run < inbound })
 		}
 	}
 	return list, nil
