@@ -25,7 +25,7 @@ func chatCommand(configPath *string) *cobra.Command {
 			return chat(cmd.Context(), *configPath, terminal)
 		},
 	}
-	command.Flags().StringVar(&terminal.Session, "session", "", "`NAME` of the session (default \"default\")")
+	command.Flags().StringVar(&terminal.Session, "session", "", "`NAME` of the session (default: session in [cli], which is \"default\")")
 	command.Flags().BoolVar(&terminal.Pick, "resume", false, "choose an earlier conversation to continue")
 	command.Flags().BoolVar(&terminal.Lines, "lines", false, "answer piped input line by line")
 	return command
