@@ -69,13 +69,13 @@ func (r Replies) Answer(ctx context.Context, channel, sourceID string) (Answer, 
 	var asked int64
 	var run, reply, through, prompt, completion, rounds, ended sql.NullInt64
 	var kind, status, model, finish, uuid, text sql.NullString
-	var deleted bool
+	var deleted, pictured bool
 	var withdrawn sql.NullBool // null while it waits
 	var actions, transcript, warnings []byte
 	err := r.db.QueryRowContext(ctx, `
 		SELECT i.id, s.key, i.fingerprint, i.sent_at, i.run_id, `+rows.IsWithdrawn+`, r.kind, r.status, r.model, r.rounds, r.prompt_tokens, r.completion_tokens, r.finish_reason, r.ended_at,
 			coalesce(r.new_conversation, 0), coalesce(r.agent, ''), r.warnings,
-			c.uuid, r.conversation_id IS NOT NULL AND c.id IS NULL, o.id, o.text, o.actions, o.transcript, o.through
+			c.uuid, r.conversation_id IS NOT NULL AND c.id IS NULL, o.id, o.text, o.actions, o.transcript, o.pictures IS NOT NULL, o.through
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 			LEFT JOIN runs r ON r.id = i.run_id
 			LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
@@ -83,7 +83,7 @@ func (r Replies) Answer(ctx context.Context, channel, sourceID string) (Answer, 
 		WHERE i.channel = ? AND i.source_id = ? AND `+rows.Keeps+` ORDER BY o.id LIMIT 1`, channel, sourceID).Scan(
 		&a.ID, &a.Key, &a.Fingerprint, &asked, &run, &withdrawn, &kind, &status, &model, &rounds, &prompt, &completion, &finish, &ended,
 		&a.Began, &a.Agent, &warnings,
-		&uuid, &deleted, &reply, &text, &actions, &transcript, &through)
+		&uuid, &deleted, &reply, &text, &actions, &transcript, &pictured, &through)
 	a.AskedAt = db.FromMillis(asked)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -105,7 +105,9 @@ func (r Replies) Answer(ctx context.Context, channel, sourceID string) (Answer, 
 	}
 	a.FinishReason = steps.FinishReason(finish.String)
 	a.State, a.Conversation, a.Through, a.Text = conversation.Status(status.String), uuid.String, through.Int64, text.String
-	a.Pictures, err = r.pictures(ctx, reply.Int64)
+	if pictured {
+		a.Pictures, err = r.pictures(ctx, reply.Int64)
+	}
 	return a, errors.Join(err, db.FromJSON(actions, &a.Actions), db.FromJSON(transcript, &a.Transcript), db.FromJSON(warnings, &a.Warnings))
 }
 
