@@ -194,13 +194,15 @@ func (l *loop) overBudgetRun(runs context.Context, q question, a answer, failure
 		own := budgets.Refused{Use: refused.In(l.deps.Budgets.zone(runs, q.took[0])), At: refused.At}
 		text = own.Words(l.deps.Budgets.Currency)
 	}
+	next := "/retry answers it then."
 	if len(a.messages) == 0 {
 		run.Effect = conversation.Effect{Undo: q.undo}
 	} else {
 		text += "\n\nI had to end in the middle of my work. " + doneInWords(a.messages) + " The results are kept."
+		next = "/continue goes on with it then; /retry begins again, with all its tool calls."
 	}
 	l.deps.Log.Info("run over budget", "session", l.key, "run", run.ID(), "tool_rounds", len(a.messages))
-	run.Replies = l.unanswered(q.took, text+"\n\nYour message is kept; /retry answers it then.")
+	run.Replies = l.unanswered(q.took, text+"\n\nYour message is kept; "+next)
 	addWarnings(&run, "", a.warnings)
 	return run
 }

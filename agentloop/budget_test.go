@@ -127,9 +127,15 @@ func TestRunOverBudgetKeepsItsFinishedRounds(t *testing.T) {
 	if last := run.Steps[len(run.Steps)-1]; run.Status != conversation.StatusFailed || last.Failure != string(llm.KindOverBudget) || run.Rounds != 1 {
 		t.Errorf("the run is %s with %d calls, its last step %+v", run.Status, run.Rounds, last)
 	}
+	if !strings.Contains(got, "Your message is kept; /continue goes on with it then; /retry begins again, with all its tool calls.") {
+		t.Errorf("it does not say how to go on without the calls:\n%s", got)
+	}
 	h.router.deps.Budgets.Store = nil // the next day
-	h.server.Script(answerWithTokens("Half past nine.", 10))
-	if got := h.ask(room, "/retry"); got != "Half past nine." {
+	h.server.Script(answerWithTokens("Half past nine.", 10), answerWithTokens("09:30.", 10))
+	if got := h.ask(room, "/continue"); got != "Half past nine." || !strings.Contains(h.asked(), "tool: Friday") {
+		t.Errorf("/continue is answered with\n%s\nasked: %s", got, h.asked())
+	}
+	if got := h.ask(room, "/retry"); got != "09:30." {
 		t.Errorf("/retry is answered with\n%s", got)
 	}
 }
