@@ -57,7 +57,11 @@ func openLocks(path string, flag int) (*locks, error) {
 	return &locks{file: file, held: map[string]int{}, kinds: map[string]int16{}}, nil
 }
 
-func (l *locks) close() error { return l.file.Close() }
+// close gives up all locks. To close the file is not enough: until a child that is being started runs its program, it has
+// the file open, too.
+func (l *locks) close() error {
+	return errors.Join(l.leave(), l.file.Close())
+}
 
 // join tells other processes, until close, that this one has the database open. alone
 // reports that no other process has. sameBoot reports that the machine has not been
