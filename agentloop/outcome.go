@@ -247,11 +247,11 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 }
 
 // stoppedReplies returns a reply for each origin whose messages a /stop has settled.
-// The first one, for which the answer was being written, gets the text.
+// The first one, for which the answer was being written, gets the text. Reminders among them are shown.
 func (l *loop) stoppedReplies(took []conversation.Inbound, text string) []conversation.Delivery {
 	var replies []conversation.Delivery
 	for _, there := range byOrigin(took) {
-		replies = append(replies, l.reply(there, text)...)
+		replies = append(replies, l.unanswered(there, text)...)
 		text = stopped
 	}
 	return replies

@@ -247,3 +247,17 @@ func TestContinueGoesOnAfterStoppedTools(t *testing.T) {
 		t.Errorf("the reply: %q", got)
 	}
 }
+
+// A reminder that is due while a question is open waits behind it. A /stop settles it, too, but the person is reminded.
+func TestStopShowsRemindersThatWaited(t *testing.T) {
+	t.Parallel()
+	a := newApprovalHarness(t, storetest.New(t), nil, nil)
+	a.ask(room, "pay the bill")
+	reminder := a.inbound(room, "⏰ Reminder 1 is due: call mum")
+	reminder.NeverCommand, reminder.Options.Reminder = true, 1
+	a.accept(reminder)
+	a.reply(room) // that messages wait
+	if got := a.ask(room, "/stop"); got != "⏰ Reminder 1 is due: call mum\n\n"+stopped {
+		t.Errorf("the reply: %q", got)
+	}
+}
