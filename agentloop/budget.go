@@ -3,13 +3,10 @@ package agentloop
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"parley/agentloop/command"
-	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/conversation/budgets"
 	"parley/conversation/retry"
@@ -198,33 +195,11 @@ func (l *loop) overBudgetRun(runs context.Context, q question, a answer, failure
 	if len(a.messages) == 0 {
 		run.Effect = conversation.Effect{Undo: q.undo}
 	} else {
-		text += "\n\nI had to end in the middle of my work. " + doneInWords(a.messages) + " The results are kept."
+		text += "\n\n" + endedInTheMiddle(a.messages)
 		next = "/continue goes on with it then; /retry begins again, with all its tool calls."
 	}
 	l.deps.Log.Info("run over budget", "session", l.key, "run", run.ID(), "tool_rounds", len(a.messages))
 	run.Replies = l.unanswered(q.took, text+"\n\nYour message is kept; "+next)
 	addWarnings(&run, "", a.warnings)
 	return run
-}
-
-// doneInWords says which tools were called.
-func doneInWords(messages []window.Entry) string {
-	var names []string
-	calls := 0
-	for _, m := range messages {
-		for _, call := range m.ToolCalls {
-			calls++
-			if !slices.Contains(names, call.Name) {
-				names = append(names, call.Name)
-			}
-		}
-	}
-	const most = 5
-	if len(names) > most {
-		names = append(names[:most], "…")
-	}
-	if calls == 1 {
-		return fmt.Sprintf("1 tool call is done (%s).", names[0])
-	}
-	return fmt.Sprintf("%d tool calls are done (%s).", calls, strings.Join(names, ", "))
 }

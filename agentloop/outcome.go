@@ -150,24 +150,59 @@ func below(text, notice string) string {
 }
 
 // failedRun returns a run that stores the user's messages and replies that there is
-// no answer. That reply is not part of the conversation. An answer that /retry was to
-// replace stays; a turn that the messages replace does not.
+// no answer. That reply is not part of the conversation. The tool rounds that were finished are kept. Without any, an answer
+// that /retry was to replace stays; a turn that the messages replace does not.
 func (l *loop) failedRun(runs context.Context, q question, a answer, err error, started time.Time) conversation.Run {
 	var failure *llm.Error
 	if errors.As(err, &failure) && failure.Kind == llm.KindOverBudget {
 		return l.overBudgetRun(runs, q, a, failure, started)
 	}
-	a.messages = nil
+	a.messages = wholeRounds(a.messages)
 	run := l.agentRun(q, q.took, a, started)
-	run.Status, run.Error, run.Effect = conversation.StatusFailed, err.Error(), conversation.Effect{Undo: q.undo}
+	run.Status, run.Error = conversation.StatusFailed, err.Error()
 	if last := len(run.Steps) - 1; last >= 0 && run.Steps[last].Failure == "" { // the call itself did not fail, but there is no answer
 		run.Steps[last].Failure = string(llm.KindOf(err))
 	}
-	l.deps.Log.Error("run failed", "session", l.key, "run", run.ID(), "error", err)
-	run.Replies = l.unanswered(q.took, fmt.Sprintf("%s (run %d)\n\nYour message is kept; /retry tries again.", l.failureWords(err), run.ID()))
-	run.Replies[0].Actions = []conversation.Action{{Label: "Try again", Command: "/retry"}}
+	l.deps.Log.Error("run failed", "session", l.key, "run", run.ID(), "tool_rounds", len(a.messages), "error", err)
+	text, next := fmt.Sprintf("%s (run %d)", l.failureWords(err), run.ID()), "/retry tries again."
+	actions := []conversation.Action{{Label: "Try again", Command: "/retry"}}
+	if len(a.messages) == 0 {
+		run.Effect = conversation.Effect{Undo: q.undo}
+	} else {
+		text, next = text+"\n\n"+endedInTheMiddle(a.messages), "/continue goes on with it; /retry begins again, with all its tool calls."
+		actions = slices.Insert(actions, 0, conversation.Action{Label: "Continue", Command: "/continue"})
+	}
+	run.Replies = l.unanswered(q.took, text+"\n\nYour message is kept; "+next)
+	run.Replies[0].Actions = actions
 	addWarnings(&run, "", a.warnings)
 	return run
+}
+
+// endedInTheMiddle says of a run without an answer which of its tool calls are kept.
+func endedInTheMiddle(messages []window.Entry) string {
+	return "I had to end in the middle of my work. " + doneInWords(messages) + " The results are kept."
+}
+
+// doneInWords says which tools were called.
+func doneInWords(messages []window.Entry) string {
+	var names []string
+	calls := 0
+	for _, m := range messages {
+		for _, call := range m.ToolCalls {
+			calls++
+			if !slices.Contains(names, call.Name) {
+				names = append(names, call.Name)
+			}
+		}
+	}
+	const most = 5
+	if len(names) > most {
+		names = append(names[:most], "…")
+	}
+	if calls == 1 {
+		return fmt.Sprintf("1 tool call is done (%s).", names[0])
+	}
+	return fmt.Sprintf("%d tool calls are done (%s).", calls, strings.Join(names, ", "))
 }
 
 // unanswered returns the reply to messages of one origin to which the model gives no answer.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,6 +52,44 @@ func TestCallOfAnInvalidToolNameIsAnswered(t *testing.T) {
 		if got := h.ask(room, "still there?"); got != "Yes." {
 			t.Errorf("%q: the next answer is %q", name, got)
 		}
+	}
+}
+
+// The model fails after it has had a bill paid. Its result stays, the chat is told so, and /continue does not pay again.
+func TestFailureOfTheModelKeepsWhatToolsHaveDone(t *testing.T) {
+	t.Parallel()
+	for _, next := range []string{"/continue", "what about the bill?"} {
+		t.Run(next, func(t *testing.T) {
+			t.Parallel()
+			paid := 0
+			h := newHarness(t, func(d *Deps) {
+				registry, err := tools.NewRegistry(tools.Tool{Name: "pay", Parameters: json.RawMessage(`{"type":"object"}`),
+					Call: tools.Text(func(context.Context, json.RawMessage) (string, error) { paid++; return "paid", nil })})
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.Tools = registry
+			})
+			h.server.Script(llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "a", Name: "pay", Arguments: "{}"}}},
+				llmtest.Answer{Status: 400, Body: `{"error":{"message":"no"}}`}, llmtest.Answer{Text: "The bill is paid."})
+			got := h.ask(room, "pay the bill")
+			for _, want := range []string{"1 tool call is done (pay). The results are kept.", "/continue goes on with it", "/retry begins again"} {
+				if !strings.Contains(got, want) {
+					t.Errorf("the reply does not say %q: %s", want, got)
+				}
+			}
+			if diff := cmp.Diff([]string{"user: pay the bill", "assistant: ", "tool: paid"}, h.archive()); diff != "" {
+				t.Error(diff)
+			}
+			if got := h.ask(room, next); got != "The bill is paid." || h.server.Refused() > 0 {
+				t.Errorf("the reply to %s: %q; refused: %v", next, got, h.server.Refusals())
+			}
+			calls := h.server.Calls()
+			last := calls[len(calls)-1].Messages
+			if !slices.ContainsFunc(last, func(m llm.Message) bool { return m.Role == "tool" && m.Text() == "paid" }) || paid != 1 {
+				t.Errorf("the bill is paid %d times; the model is sent %+v", paid, last)
+			}
+		})
 	}
 }
 
