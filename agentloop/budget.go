@@ -198,7 +198,7 @@ func (l *loop) overBudgetRun(runs context.Context, q question, a answer, failure
 		text += "\n\n" + endedInTheMiddle(a.messages)
 		next = "/continue goes on with it then; /retry begins again, with all its tool calls."
 	}
-	l.deps.Log.Info("run over budget", "session", l.key, "run", run.ID(), "tool_rounds", len(a.messages))
+	l.deps.Log.Info("run over budget", "session", l.key, "run", run.ID(), "kept_messages", len(a.messages))
 	run.Replies = l.unanswered(q.took, text+"\n\nYour message is kept; "+next)
 	addWarnings(&run, "", a.warnings)
 	return run

@@ -163,7 +163,7 @@ func (l *loop) failedRun(runs context.Context, q question, a answer, err error, 
 	if last := len(run.Steps) - 1; last >= 0 && run.Steps[last].Failure == "" { // the call itself did not fail, but there is no answer
 		run.Steps[last].Failure = string(llm.KindOf(err))
 	}
-	l.deps.Log.Error("run failed", "session", l.key, "run", run.ID(), "tool_rounds", len(a.messages), "error", err)
+	l.deps.Log.Error("run failed", "session", l.key, "run", run.ID(), "kept_messages", len(a.messages), "error", err)
 	text, next := fmt.Sprintf("%s (run %d)", l.failureWords(err), run.ID()), "/retry tries again."
 	actions := []conversation.Action{{Label: "Try again", Command: "/retry"}}
 	if len(a.messages) == 0 {
