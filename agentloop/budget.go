@@ -184,22 +184,12 @@ func (g *generation) warn(ctx context.Context, warnings []budgets.Use) {
 // a cap. It keeps the tool rounds that were finished.
 func (l *loop) overBudgetRun(runs context.Context, q question, a answer, failure *llm.Error, started time.Time) conversation.Run {
 	a.messages = wholeRounds(a.messages)
-	run := l.agentRun(q, q.took, a, started)
-	run.Status, run.Error = conversation.StatusFailed, failure.Error()
 	text := failure.User
 	if refused := (*budgets.Refused)(nil); errors.As(failure, &refused) {
 		own := budgets.Refused{Use: refused.In(l.deps.Budgets.zone(runs, q.took[0])), At: refused.At}
 		text = own.Words(l.deps.Budgets.Currency)
 	}
-	next := "/retry answers it then."
-	if len(a.messages) == 0 {
-		run.Effect = conversation.Effect{Undo: q.undo}
-	} else {
-		text += "\n\n" + endedInTheMiddle(a.messages)
-		next = "/continue goes on with it then; /retry begins again, with all its tool calls."
-	}
+	run := l.unansweredRun(q, a, failure, text, "answers it then", "goes on with it then", started)
 	l.deps.Log.Info("run over budget", "session", l.key, "run", run.ID(), "kept_messages", len(a.messages))
-	run.Replies = l.unanswered(q.took, text+"\n\nYour message is kept; "+next)
-	addWarnings(&run, "", a.warnings)
 	return run
 }

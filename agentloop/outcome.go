@@ -158,29 +158,33 @@ func (l *loop) failedRun(runs context.Context, q question, a answer, err error, 
 		return l.overBudgetRun(runs, q, a, failure, started)
 	}
 	a.messages = wholeRounds(a.messages)
-	run := l.agentRun(q, q.took, a, started)
-	run.Status, run.Error = conversation.StatusFailed, err.Error()
+	run := l.unansweredRun(q, a, err, fmt.Sprintf("%s (run %d)", l.failureWords(err), q.took[0].ID), "tries again", "goes on with it", started)
 	if last := len(run.Steps) - 1; last >= 0 && run.Steps[last].Failure == "" { // the call itself did not fail, but there is no answer
 		run.Steps[last].Failure = string(llm.KindOf(err))
 	}
 	l.deps.Log.Error("run failed", "session", l.key, "run", run.ID(), "kept_messages", len(a.messages), "error", err)
-	text, next := fmt.Sprintf("%s (run %d)", l.failureWords(err), run.ID()), "/retry tries again."
-	actions := []conversation.Action{{Label: "Try again", Command: "/retry"}}
-	if len(a.messages) == 0 {
-		run.Effect = conversation.Effect{Undo: q.undo}
-	} else {
-		text, next = text+"\n\n"+endedInTheMiddle(a.messages), "/continue goes on with it; /retry begins again, with all its tool calls."
-		actions = slices.Insert(actions, 0, conversation.Action{Label: "Continue", Command: "/continue"})
+	run.Replies[0].Actions = []conversation.Action{{Label: "Try again", Command: "/retry"}}
+	if len(a.messages) > 0 {
+		run.Replies[0].Actions = slices.Insert(run.Replies[0].Actions, 0, conversation.Action{Label: "Continue", Command: "/continue"})
 	}
-	run.Replies = l.unanswered(q.took, text+"\n\nYour message is kept; "+next)
-	run.Replies[0].Actions = actions
-	addWarnings(&run, "", a.warnings)
 	return run
 }
 
-// endedInTheMiddle says of a run without an answer which of its tool calls are kept.
-func endedInTheMiddle(messages []window.Entry) string {
-	return "I had to end in the middle of my work. " + doneInWords(messages) + " The results are kept."
+// unansweredRun returns the failed run of a question, with the finished tool rounds of its answer. text tells people why there
+// is no answer; retry and goOn say what /retry and /continue do.
+func (l *loop) unansweredRun(q question, a answer, err error, text, retry, goOn string, started time.Time) conversation.Run {
+	run := l.agentRun(q, q.took, a, started)
+	run.Status, run.Error = conversation.StatusFailed, err.Error()
+	next := "/retry " + retry + "."
+	if len(a.messages) == 0 {
+		run.Effect = conversation.Effect{Undo: q.undo}
+	} else {
+		text += "\n\nI had to end in the middle of my work. " + doneInWords(a.messages) + " The results are kept."
+		next = "/continue " + goOn + "; /retry begins again, with all its tool calls."
+	}
+	run.Replies = l.unanswered(q.took, text+"\n\nYour message is kept; "+next)
+	addWarnings(&run, "", a.warnings)
+	return run
 }
 
 // doneInWords says which tools were called.

@@ -327,7 +327,7 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 	}
 }
 
-// request returns a model call without tools. When a fallback model is called, shown becomes what it is sent.
+// request returns a model call without tools. If a fallback model is called, it stores in shown the list that this model is sent.
 func (g *generation) request(sent window.List, shown *window.List) llm.Request {
 	return llm.Request{
 		Messages: sent.Messages, CacheKey: cacheKey(g.conversation), Options: g.options,

@@ -37,7 +37,7 @@ func (w hookedWatcher) Asked(key conversation.Key) {
 	w.Watcher.Asked(key)
 }
 
-// otherRoom is where a test writes to know that the router has taken what came before.
+// otherRoom is a session that a test writes to last: when its loop works, the router has passed on all earlier signals.
 const otherRoom = conversation.Key("cli:other")
 
 // A person stops a run as it goes on from its journal. The conversation keeps all of its rounds, and no
@@ -78,7 +78,7 @@ func TestStopOfAResumedRunKeepsItsJournal(t *testing.T) {
 				<-begun
 				end(p)
 				p.say(otherRoom, "hello")
-				<-otherWorks // so the router has taken what was sent before
+				<-otherWorks // the router has passed on the end of the run by now
 				close(goOn)
 				if got := p.reply(room); got != stopped {
 					t.Errorf("the reply: %q", got)
@@ -148,7 +148,7 @@ func commandRun(t *testing.T, store *conversation.Store, at func(*approvalHarnes
 	return a
 }
 
-// talk returns the archive of the room without what was replaced.
+// talk returns the archive of the room without replaced messages.
 func (h *harness) talk() []string {
 	return slices.DeleteFunc(h.archive(), func(line string) bool { return strings.HasPrefix(line, "replaced ") })
 }

@@ -32,7 +32,7 @@ type madeCall struct {
 	asked  []approvals.Call // what the server of the tool asks people first
 }
 
-// verdict says what is to be done about a call.
+// verdict is the decision about one call of a round.
 type verdict int
 
 const (
