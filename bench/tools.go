@@ -38,11 +38,10 @@ func (b *bench) tools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := json.Marshal(args)
+	section, err := mcptest.Section("shop", "strict", b.dir, "")
 	if err != nil {
 		return err
 	}
-	section := fmt.Sprintf("[mcp.shop]\ncommand = %q\nargs = %s\n", command, list)
 	return b.serving(ctx, f, filepath.Join(b.dir, "tools.db"), func(at front, p *process) error {
 		if err := at.awaitTool(ctx); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package browsertest
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,15 +93,11 @@ func TestTwoQuestionsOfARunStayInOrder(t *testing.T) {
 // to its fields are told above it, without the whole form.
 func TestAFormIsFilledInThePage(t *testing.T) {
 	t.Parallel()
-	command, args, err := mcptest.Command("2025", t.TempDir())
+	shop, err := mcptest.Section("shop", "2025", t.TempDir(), "eager = true")
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := json.Marshal(args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := startGatewayIn(t, t.TempDir(), gatewaytest.OpenToAll+fmt.Sprintf("[mcp.shop]\neager = true\ncommand = %q\nargs = %s\n", command, list),
+	g := startGatewayIn(t, t.TempDir(), gatewaytest.OpenToAll+shop,
 		using("shop_ask", `{"id": "1"}`, "It is ordered."))
 	b := openTab(t)
 	b.open(g.URL)

@@ -1,7 +1,6 @@
 package browsertest
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,11 +22,7 @@ func startConsole(t *testing.T) *gatewaytest.Gateway {
 	dir := t.TempDir()
 	copyWorld(t, dir)
 	platform := telegramtest.New(t)
-	command, args, err := mcptest.Command("hostile", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := json.Marshal(args)
+	files, err := mcptest.Section("files", "hostile", t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +33,9 @@ api_url = %q
 [llm.prices]
 "gpt-5-mini" = { input = 0.25, output = 2.0 }
 "claude-sonnet-4-5" = { input = 3.0, output = 15.0 }
-[mcp.files]
-command = %q
-args = %s
-[mcp.gone]
+%s[mcp.gone]
 command = "/there/is/no/such/program/anywhere/on/this/machine/whatever/its/name"
-`, telegramtest.Token, platform.URL, command, list), says("hello"))
+`, telegramtest.Token, platform.URL, files), says("hello"))
 }
 
 // consolePages are all pages, of the conversation at an address.

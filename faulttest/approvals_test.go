@@ -1,8 +1,6 @@
 package faulttest
 
 import (
-	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -27,11 +25,9 @@ type approvalWorld struct {
 
 func newApprovalWorld(t *testing.T, kind, keys string) *approvalWorld {
 	c := &approvalWorld{world: newWorld(t, settings{}), folder: t.TempDir()}
-	command, args, err := mcptest.Command(kind, c.folder)
+	var err error
+	c.server, err = mcptest.Section("shop", kind, c.folder, keys)
 	c.must(err)
-	list, err := json.Marshal(args)
-	c.must(err)
-	c.server = fmt.Sprintf("[mcp.shop]\ncommand = %q\nargs = %s\n%s\n", command, list, keys)
 	c.model.Quiet()
 	c.model.Reply(func(call llmtest.Call) llmtest.Answer {
 		if last := call.Messages[len(call.Messages)-1]; last.Role == "tool" {

@@ -3,7 +3,6 @@ package faulttest
 import (
 	"cmp"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -44,11 +43,9 @@ const toolRounds = 3
 
 func newToolWorld(t *testing.T, kind string) *toolWorld {
 	s := &toolWorld{world: newWorld(t, settings{}), folder: t.TempDir(), told: map[string]string{}}
-	command, args, err := mcptest.Command(kind, s.folder)
+	var err error
+	s.server, err = mcptest.Section("shop", kind, s.folder, "[mcp.shop.tools.order]\nkey = true")
 	s.must(err)
-	list, err := json.Marshal(args)
-	s.must(err)
-	s.server = fmt.Sprintf("[mcp.shop]\ncommand = %q\nargs = %s\n[mcp.shop.tools.order]\nkey = true\n", command, list)
 	s.model.Reply(s.answer)
 	s.model.Quiet()
 	return s

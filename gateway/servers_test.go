@@ -53,15 +53,11 @@ func (s *serverGateway) awaitTools(name string) {
 // server returns the configuration section of a tool server.
 func server(t *testing.T, name, kind, folder, keys string) string {
 	t.Helper()
-	command, args, err := mcptest.Command(kind, folder)
+	section, err := mcptest.Section(name, kind, folder, keys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := json.Marshal(args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("[mcp.%s]\ncommand = %q\nargs = %s\n%s\n", name, command, list, keys)
+	return section
 }
 
 // state returns what /readyz says of a server.

@@ -41,6 +41,17 @@ func Command(kind, folder string) (command string, args []string, err error) {
 	return command, []string{serve, kind, folder}, err
 }
 
+// Section returns the section of a configuration for a server of some kind, with further keys, and behind them perhaps
+// further sections.
+func Section(name, kind, folder, keys string) (string, error) {
+	command, args, err := Command(kind, folder)
+	if err != nil {
+		return "", err
+	}
+	list, err := json.Marshal(args) // reads the same in TOML
+	return fmt.Sprintf("[mcp.%s]\ncommand = %q\nargs = %s\n%s\n", name, command, list, keys), err
+}
+
 // Main runs the server, if the program was started by Command, and never returns then.
 func Main() {
 	if len(os.Args) != 4 || os.Args[1] != serve {
