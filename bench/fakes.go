@@ -96,18 +96,23 @@ func key(chat int64) conversation.Key {
 func (t *talk) ask(ctx context.Context) (time.Duration, error) {
 	t.said++
 	text := fmt.Sprintf("This is message %d of chat %d.", t.said, t.person.ID)
+	return t.askFor(ctx, text, "echo: "+text)
+}
+
+// askFor sends a message and waits for the answer that it must get.
+func (t *talk) askFor(ctx context.Context, text, want string) (time.Duration, error) {
 	began := time.Now()
 	t.telegram.Say(telegramtest.Private(t.person), t.person, text)
 	timeout := time.NewTimer(answerTimeout)
 	defer timeout.Stop()
 	select {
 	case got := <-t.heard:
-		if want := "echo: " + text; got != want {
-			return 0, fmt.Errorf("chat %d got the answer %q instead of %q", t.person.ID, got, want)
+		if got != want {
+			return 0, fmt.Errorf("chat %d got the answer %q to %q instead of %q", t.person.ID, got, text, want)
 		}
 		return time.Since(began), nil
 	case <-timeout.C:
-		return 0, fmt.Errorf("chat %d got no answer to message %d within %s", t.person.ID, t.said, answerTimeout)
+		return 0, fmt.Errorf("chat %d got no answer to %q within %s", t.person.ID, text, answerTimeout)
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}

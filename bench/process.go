@@ -52,8 +52,10 @@ chat_rate = 0
 	return start(ctx, b.gateway, "run", "-c", config)
 }
 
-func (b *bench) startFloor(ctx context.Context, f *fakes) (*process, error) {
-	return start(ctx, b.floor, "-telegram", f.telegram.URL, "-token", telegramtest.Token, "-model", f.model.URL())
+// startFloor starts the floor, with further arguments.
+func (b *bench) startFloor(ctx context.Context, f *fakes, args ...string) (*process, error) {
+	args = append([]string{"-telegram", f.telegram.URL, "-token", telegramtest.Token, "-model", f.model.URL()}, args...)
+	return start(ctx, b.floor, args...)
 }
 
 func start(ctx context.Context, program string, args ...string) (*process, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -37,15 +38,25 @@ type figure struct {
 
 // bar is the aim of a figure. The zero value means none.
 type bar struct {
-	ratio   bool // it bounds the ratio to the floor, not the figure
+	of      bound
 	atLeast bool // else at most
 	limit   float64
 }
 
+// bound is what a bar bounds.
+type bound int
+
+const (
+	value bound = iota // the gateway's figure
+	ratio              // of the gateway to the floor
+	more               // what the gateway has more than the floor
+)
+
 func atMost(limit float64) bar         { return bar{limit: limit} }
 func atLeast(limit float64) bar        { return bar{limit: limit, atLeast: true} }
-func ratioAtMost(limit float64) bar    { return bar{limit: limit, ratio: true} }
-func ratioAtLeast(limit float64) bar   { return bar{limit: limit, ratio: true, atLeast: true} }
+func ratioAtMost(limit float64) bar    { return bar{of: ratio, limit: limit} }
+func ratioAtLeast(limit float64) bar   { return bar{of: ratio, limit: limit, atLeast: true} }
+func moreAtMost(limit float64) bar     { return bar{of: more, limit: limit} }
 func (b bar) meets(value float64) bool { return (value >= b.limit) == b.atLeast || value == b.limit }
 
 func newReport() *report {
@@ -77,14 +88,20 @@ func (r *report) settle() {
 		if len(f.floor) > 0 {
 			floor := median(f.floor)
 			f.Floor = &floor
-			var ratios []float64
+			var ratios, differences []float64
 			for i := range min(len(f.floor), len(f.gateway)) {
 				ratios = append(ratios, f.gateway[i]/f.floor[i])
+				differences = append(differences, f.gateway[i]-f.floor[i])
 			}
-			ratio := median(ratios)
-			f.Ratio = &ratio
-			if f.bar.ratio {
-				judged = ratio
+			times := median(ratios)
+			if !math.IsInf(times, 0) && !math.IsNaN(times) { // a figure of the floor may be too small to be measured
+				f.Ratio = &times
+			}
+			switch f.bar.of {
+			case ratio:
+				judged = times
+			case more:
+				judged = median(differences)
 			}
 		}
 		if f.bar == (bar{}) {
@@ -101,8 +118,11 @@ func (b bar) String(unit string) string {
 	if b.atLeast {
 		sign = "≥"
 	}
-	if b.ratio {
+	switch b.of {
+	case ratio:
 		return fmt.Sprintf("%s %g × floor", sign, b.limit)
+	case more:
+		return fmt.Sprintf("%s floor + %g %s", sign, b.limit, unit)
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %g %s", sign, b.limit, unit))
 }
@@ -113,9 +133,12 @@ func (r *report) print(to io.Writer) {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "FIGURE\tFLOOR\tGATEWAY\tRATIO\tBAR\t")
 	for _, f := range r.Figures {
-		floor, ratio, verdict := "", "", ""
+		floor, times, verdict := "", "", ""
 		if f.Floor != nil {
-			floor, ratio = number(*f.Floor), fmt.Sprintf("%.2f", *f.Ratio)
+			floor = number(*f.Floor)
+		}
+		if f.Ratio != nil {
+			times = fmt.Sprintf("%.2f", *f.Ratio)
 		}
 		if f.OK != nil {
 			verdict = "over"
@@ -127,7 +150,7 @@ func (r *report) print(to io.Writer) {
 		if f.Unit != "" {
 			name += ", " + f.Unit
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", name, floor, number(f.Gateway), ratio, f.Bar, verdict)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", name, floor, number(f.Gateway), times, f.Bar, verdict)
 	}
 	table.Flush()
 	for _, program := range r.Missing {

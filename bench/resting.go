@@ -21,7 +21,7 @@ func (b *bench) start(ctx context.Context) error {
 	fresh := b.report.figure("ready, no database yet", "ms", atMost(50))
 	filled := b.report.figure(fmt.Sprintf("ready, database of %d messages", b.stored), "ms", atMost(50))
 	for round := range 2*b.rounds + 1 {
-		floor, err := b.ready(ctx, b.startFloor)
+		floor, err := b.ready(ctx, func(ctx context.Context, f *fakes) (*process, error) { return b.startFloor(ctx, f) })
 		if err != nil {
 			return err
 		}

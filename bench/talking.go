@@ -13,18 +13,26 @@ import (
 // turn is one measurement of one program, which is given running.
 type turn func(ctx context.Context, f *fakes, p *process) ([]float64, error)
 
+// extras is what the programs are started with beside the usual.
+type extras struct {
+	floor   []string // arguments
+	gateway []string // sections of the configuration
+}
+
 // turns measures floor and gateway by turns, each freshly started, and adds
 // what each turn gives to the figures, one for one. settled, if not nil, is
 // called with the database of each gateway after it was killed.
-func (b *bench) turns(ctx context.Context, figures []*figure, measure turn, settled func(database string) error) error {
+func (b *bench) turns(ctx context.Context, with extras, figures []*figure, measure turn, settled func(database string) error) error {
 	for round := range b.rounds {
-		floor, err := b.turn(ctx, b.startFloor, measure)
+		floor, err := b.turn(ctx, func(ctx context.Context, f *fakes) (*process, error) {
+			return b.startFloor(ctx, f, with.floor...)
+		}, measure)
 		if err != nil {
 			return err
 		}
 		database := filepath.Join(b.dir, fmt.Sprintf("talk-%d-%d.db", len(b.report.Figures), round))
 		gateway, err := b.turn(ctx, func(ctx context.Context, f *fakes) (*process, error) {
-			return b.startGateway(ctx, f, database)
+			return b.startGateway(ctx, f, database, with.gateway...)
 		}, measure)
 		if err == nil && settled != nil {
 			err = settled(database)
@@ -72,7 +80,7 @@ func (b *bench) load(ctx context.Context) error {
 		rate, cpu, err := b.chatting(ctx, f, p)
 		return []float64{rate, cpu}, err
 	}
-	return b.turns(ctx, figures, measure, func(database string) error {
+	return b.turns(ctx, extras{}, figures, measure, func(database string) error {
 		return checkStored(ctx, database, b.chats, b.messages+1)
 	})
 }
@@ -138,7 +146,7 @@ func (b *bench) latency(ctx context.Context) error {
 		b.report.figure("one chat, 95th percentile", "ms", bar{}),
 		b.report.figure("one chat, CPU a message", "ms", bar{}),
 	}
-	return b.turns(ctx, figures, func(ctx context.Context, f *fakes, p *process) ([]float64, error) {
+	return b.turns(ctx, extras{}, figures, func(ctx context.Context, f *fakes, p *process) ([]float64, error) {
 		if err := f.ask(ctx, 50, 8); err != nil {
 			return nil, err
 		}
@@ -160,7 +168,7 @@ func (b *bench) slowModel(ctx context.Context) error {
 	figures := []*figure{
 		b.report.figure(fmt.Sprintf("%d chats, model of 1 s, all answered", b.slow), "s", atMost(2)),
 	}
-	return b.turns(ctx, figures, func(ctx context.Context, f *fakes, p *process) ([]float64, error) {
+	return b.turns(ctx, extras{}, figures, func(ctx context.Context, f *fakes, p *process) ([]float64, error) {
 		if err := f.ask(ctx, 1, 1); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,6 @@
 // Floor is the least that a bot can do, to compare the gateway with: it polls,
-// asks the model and sends, with the same two client libraries, and keeps
-// nothing. Each chat has a goroutine, so its messages keep their order.
+// asks the model, calls the tools that the model asks for, and sends, with the same client
+// libraries, and keeps nothing. Each chat has a goroutine, so its messages keep their order.
 package main
 
 import (
@@ -21,12 +21,13 @@ func main() {
 	telegram := flag.String("telegram", "", "`URL` of the Bot API server")
 	token := flag.String("token", "", "the bot's token")
 	model := flag.String("model", "", "`URL` of the model's API, with /v1")
+	server := flag.String("tools", "", "`PROGRAM` of an MCP server, whose arguments follow")
 	flag.Parse()
-	fmt.Fprintln(os.Stderr, "floor:", run(*telegram, *token, *model)) // it has no other end than a failure
+	fmt.Fprintln(os.Stderr, "floor:", run(*telegram, *token, *model, *server, flag.Args())) // it has no other end than a failure
 	os.Exit(1)
 }
 
-func run(telegram, token, modelURL string) error {
+func run(telegram, token, modelURL, server string, args []string) error {
 	bot, err := tgbotapi.NewBotAPIWithClient(token, telegram+"/bot%s/%s", newClient())
 	if err != nil {
 		return err
@@ -34,6 +35,11 @@ func run(telegram, token, modelURL string) error {
 	cfg := openai.DefaultConfig("none")
 	cfg.BaseURL, cfg.HTTPClient = modelURL, newClient()
 	f := floor{bot: bot, model: openai.NewClientWithConfig(cfg), chats: map[int64]chan string{}}
+	if server != "" {
+		if f.tools, err = startTools(server, args); err != nil {
+			return err
+		}
+	}
 	return f.poll()
 }
 
@@ -64,6 +70,7 @@ func (d drained) Close() error {
 type floor struct {
 	bot   *tgbotapi.BotAPI
 	model *openai.Client
+	tools *toolServer           // nil: none
 	chats map[int64]chan string // texts to be answered
 }
 
@@ -109,27 +116,48 @@ func (f *floor) answer(chat int64, text string) error {
 	return err
 }
 
+// ask has the model answer a text, and calls the tools that it asks for.
 func (f *floor) ask(text string) (string, error) {
+	messages := []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: text}}
+	for {
+		said, err := f.call(messages)
+		if err != nil || len(said.ToolCalls) == 0 {
+			return said.Content, err
+		}
+		messages = append(messages, said)
+		for _, call := range said.ToolCalls {
+			result, err := f.tools.call(call)
+			if err != nil {
+				return "", err
+			}
+			messages = append(messages, result)
+		}
+	}
+}
+
+// call makes one call of the model.
+func (f *floor) call(messages []openai.ChatCompletionMessage) (said openai.ChatCompletionMessage, err error) {
+	said.Role = openai.ChatMessageRoleAssistant
 	stream, err := f.model.CreateChatCompletionStream(context.Background(), openai.ChatCompletionRequest{
-		Model:         "test-model",
-		Messages:      []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: text}},
-		StreamOptions: &openai.StreamOptions{IncludeUsage: true},
+		Model: "test-model", Messages: messages, Tools: f.tools.offered(), StreamOptions: &openai.StreamOptions{IncludeUsage: true},
 	})
 	if err != nil {
-		return "", err
+		return said, err
 	}
 	defer stream.Close()
-	var reply strings.Builder
+	var text strings.Builder
 	for {
 		chunk, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return reply.String(), nil
+			said.Content = text.String()
+			return said, nil
 		}
 		if err != nil {
-			return "", err
+			return said, err
 		}
 		for _, choice := range chunk.Choices {
-			reply.WriteString(choice.Delta.Content)
+			text.WriteString(choice.Delta.Content)
+			said.ToolCalls = withDeltas(said.ToolCalls, choice.Delta.ToolCalls)
 		}
 	}
 }
