@@ -40,7 +40,7 @@ func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (
 		if takesOfOthers { // the talk that a message follows, which may have been in another place, is stored first
 			session = string(batch[0].Key)
 		}
-		parts = append(parts, db.Part{Session: session, Do: func(ctx context.Context, tx *sql.Tx) (err error) {
+		parts = append(parts, db.Part{Session: session, Do: func(ctx context.Context, tx db.Tx) (err error) {
 			taken[i] = accepted{Inbound: in}
 			if err = s.acceptInbound(ctx, tx, &taken[i], db.Millis(s.Now())); err != nil {
 				err = fmt.Errorf("accept a message of %s: %w", in.Key, err)
@@ -49,7 +49,7 @@ func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (
 		}})
 	}
 	for _, c := range cursors {
-		parts = append(parts, db.Part{Do: func(ctx context.Context, tx *sql.Tx) error {
+		parts = append(parts, db.Part{Do: func(ctx context.Context, tx db.Tx) error {
 			return setCursor(ctx, tx, c, db.Millis(s.Now()))
 		}})
 	}
@@ -84,7 +84,7 @@ func (s *Store) inboundID(ctx context.Context, in Inbound) (id int64, err error)
 }
 
 // acceptInbound stores a message, or keeps it as group talk.
-func (s *Store) acceptInbound(ctx context.Context, tx *sql.Tx, in *accepted, now int64) error {
+func (s *Store) acceptInbound(ctx context.Context, tx db.Tx, in *accepted, now int64) error {
 	if in.Aside {
 		sender, err := json.Marshal(in.Sender)
 		if err != nil {
@@ -107,7 +107,7 @@ func (s *Store) acceptInbound(ctx context.Context, tx *sql.Tx, in *accepted, now
 
 // takeTalk stores the group talk that a message asks for in its Overheard. It also removes the message
 // itself from the group talk, where it may be from before an edit addressed it to the assistant.
-func (s *Store) takeTalk(ctx context.Context, tx *sql.Tx, in *Inbound) error {
+func (s *Store) takeTalk(ctx context.Context, tx db.Tx, in *Inbound) error {
 	err := talkrows.Remove(ctx, tx, in.Channel(), in.SourceID)
 	if _, command := in.Command(); err == nil && !command {
 		in.Overheard, err = talkrows.Take(ctx, tx, string(cmp.Or(in.Talk.Of, in.Key)), in.Talk.Most, in.Talk.Of != "")
@@ -125,7 +125,7 @@ func (s *Store) besideDamage(err error) error {
 }
 
 // insertInbound stores a message unless it was stored before.
-func insertInbound(ctx context.Context, tx *sql.Tx, in *accepted, now int64) error {
+func insertInbound(ctx context.Context, tx db.Tx, in *accepted, now int64) error {
 	session, key, err := rows.EnterSession(ctx, tx, string(in.Key), db.Text(in.Place), now)
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ func (s *Store) Cursors(ctx context.Context, prefix string) ([]Cursor, error) {
 	return list, db.Explain(rows.Err())
 }
 
-func setCursor(ctx context.Context, tx *sql.Tx, c Cursor, now int64) error {
+func setCursor(ctx context.Context, tx db.Tx, c Cursor, now int64) error {
 	if c.Value == "" {
 		_, err := tx.ExecContext(ctx, `DELETE FROM cursors WHERE name = ?`, c.Name)
 		return err
@@ -245,7 +245,7 @@ func setCursor(ctx context.Context, tx *sql.Tx, c Cursor, now int64) error {
 }
 
 // moveUploads puts the uploads that an inbound names from one state into the next.
-func moveUploads(ctx context.Context, tx *sql.Tx, in Inbound, from, to uploads.State) error {
+func moveUploads(ctx context.Context, tx db.Tx, in Inbound, from, to uploads.State) error {
 	refs := make([]string, len(in.Attachments))
 	for i, file := range in.Attachments {
 		refs[i] = file.Ref
@@ -258,7 +258,7 @@ func moveUploads(ctx context.Context, tx *sql.Tx, in Inbound, from, to uploads.S
 const albumLife = 48 * time.Hour
 
 // noteAlbum remembers the album of a message.
-func noteAlbum(ctx context.Context, tx *sql.Tx, in Inbound, now int64) error {
+func noteAlbum(ctx context.Context, tx db.Tx, in Inbound, now int64) error {
 	if in.Album == "" {
 		return nil
 	}

@@ -40,7 +40,7 @@ func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages .
 	if messages, err = checkAppended(messages); err != nil {
 		return done, err
 	}
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		done, err = s.appendOnce(ctx, tx, key, sourceID, messages)
 		if err != nil {
 			return fmt.Errorf("append to %s: %w", key, err)
@@ -50,7 +50,7 @@ func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages .
 	return done, err
 }
 
-func (s *Store) appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messages []Message) (done Committed, err error) {
+func (s *Store) appendOnce(ctx context.Context, tx db.Tx, key Key, sourceID string, messages []Message) (done Committed, err error) {
 	at := s.Now()
 	session, entered, err := rows.EnterSession(ctx, tx, string(key), "", db.Millis(at))
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Store) eventsOf(messages []Message) []state.Event {
 }
 
 // appendedBefore returns what was stored under a sourceID, or the zero value.
-func appendedBefore(ctx context.Context, tx *sql.Tx, session int64, sourceID, hash string) (done Committed, err error) {
+func appendedBefore(ctx context.Context, tx db.Tx, session int64, sourceID, hash string) (done Committed, err error) {
 	var known string
 	var conversation, first, n int64
 	err = tx.QueryRowContext(ctx, `

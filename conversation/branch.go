@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"parley/conversation/internal/branching"
+	"parley/conversation/internal/db"
 	"parley/conversation/internal/turns"
 )
 
@@ -15,7 +16,7 @@ import (
 // branchOff sets aside the messages from Effect.Undo on, and returns the run with the
 // conversation as it is without them. Where the conversation was deleted meanwhile, it does
 // nothing.
-func branchOff(ctx context.Context, tx *sql.Tx, run Run) (Run, error) {
+func branchOff(ctx context.Context, tx db.Tx, run Run) (Run, error) {
 	known, from := run.Conversation, run.Effect.Undo
 	tree, err := branching.Read(ctx, tx, known.row)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -42,7 +43,7 @@ func branchOff(ctx context.Context, tx *sql.Tx, run Run) (Run, error) {
 
 // replaceAnswer sets aside the answer that the run answers anew. What a program has
 // appended while the run went on is none of it, and then the answer is no branch.
-func replaceAnswer(ctx context.Context, tx *sql.Tx, run Run) (Run, error) {
+func replaceAnswer(ctx context.Context, tx db.Tx, run Run) (Run, error) {
 	known, asked := run.Conversation, run.Effect.Replace
 	tree, err := branching.Read(ctx, tx, known.row)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -66,7 +67,7 @@ func replaceAnswer(ctx context.Context, tx *sql.Tx, run Run) (Run, error) {
 
 // beginBranch notes where the run's messages belong in the conversation that they were
 // added to: after the last message of its chosen branch, the tip, which is 0 where it has no branches.
-func beginBranch(ctx context.Context, tx *sql.Tx, run Run, c Conversation, tip int64) error {
+func beginBranch(ctx context.Context, tx db.Tx, run Run, c Conversation, tip int64) error {
 	first := c.Messages - int64(len(run.Messages)) + 1
 	if run.follows != nil && c.row == run.Conversation.row {
 		return branching.Begin(ctx, tx, c.row, first, *run.follows)
@@ -79,7 +80,7 @@ func beginBranch(ctx context.Context, tx *sql.Tx, run Run, c Conversation, tip i
 
 // withoutTurns returns a conversation whose turns from one on were taken out of the talk,
 // with the state that it has without them, which is stored.
-func withoutTurns(ctx context.Context, tx *sql.Tx, known Conversation, turn int64) (Conversation, error) {
+func withoutTurns(ctx context.Context, tx db.Tx, known Conversation, turn int64) (Conversation, error) {
 	var place string
 	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`WHERE c.id = ? AND c.deleted = 0`, known.row), &place)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -99,7 +100,7 @@ func withoutTurns(ctx context.Context, tx *sql.Tx, known Conversation, turn int6
 }
 
 // hideAnswer takes the answer out of the talk without a branch.
-func hideAnswer(ctx context.Context, tx *sql.Tx, run Run) error {
+func hideAnswer(ctx context.Context, tx db.Tx, run Run) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE messages SET state = 'replaced' WHERE conversation_id = ? AND seq > ? AND seq <= ? AND role <> ? AND `+turns.InTalk,
 		run.Conversation.row, run.Effect.Replace, run.Conversation.Messages, RoleUser)

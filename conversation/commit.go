@@ -106,7 +106,7 @@ type Committed struct {
 // conversation whose record is damaged begins the new one all the same.
 func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error) {
 	var replies []newReply
-	err = s.db.WriteOwned(ctx, string(run.Key), func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.WriteOwned(ctx, string(run.Key), func(ctx context.Context, tx db.Tx) error {
 		done, replies, err = commitRun(ctx, tx, run, s.Now())
 		if err != nil {
 			return fmt.Errorf("commit run %d of %s: %w", run.ID(), run.Key, err)
@@ -127,7 +127,7 @@ func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error)
 	return done, err
 }
 
-func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Committed, replies []newReply, err error) {
+func commitRun(ctx context.Context, tx db.Tx, run Run, at time.Time) (done Committed, replies []newReply, err error) {
 	session, err := sessionOf(ctx, tx, run)
 	if err != nil {
 		return done, nil, err
@@ -173,7 +173,7 @@ func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Com
 
 // endJournal deletes the journal of a run, closes its questions and removes the arguments
 // from them, which its messages have, and what was asked and answered in forms.
-func endJournal(ctx context.Context, tx *sql.Tx, run int64, at time.Time) error {
+func endJournal(ctx context.Context, tx db.Tx, run int64, at time.Time) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE approvals SET arguments = '', answers = '{}', form = CASE WHEN form IS NOT NULL THEN '{}' END,
 			answered_at = CASE WHEN state = 'open' THEN ? ELSE answered_at END,
@@ -186,7 +186,7 @@ func endJournal(ctx context.Context, tx *sql.Tx, run int64, at time.Time) error 
 }
 
 // change applies a run's effect and messages to its conversation.
-func change(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (done Committed, err error) {
+func change(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (done Committed, err error) {
 	done.Conversation = run.Conversation
 	switch {
 	case run.Effect.Archive:
@@ -217,7 +217,7 @@ func change(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Tim
 }
 
 // sessionOf returns the row id of the run's session.
-func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
+func sessionOf(ctx context.Context, tx db.Tx, run Run) (id int64, err error) {
 	if run.Conversation.session != 0 {
 		return run.Conversation.session, nil
 	}
@@ -227,7 +227,7 @@ func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
 
 // settle marks the inbound that a run took as done, except those that were edited since. It returns the results for
 // settleEdited.
-func settle(ctx context.Context, tx *sql.Tx, run Run) (settled []sql.Result, err error) {
+func settle(ctx context.Context, tx db.Tx, run Run) (settled []sql.Result, err error) {
 	for _, in := range run.Took {
 		result, err := tx.ExecContext(ctx, `
 			UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, options = NULL, overheard = NULL, address = ''
@@ -254,7 +254,7 @@ func keptText(run Run, in Inbound) string {
 
 // settleEdited marks the inbound as done that settle has left out. It fails with ErrSettled if another run has settled
 // one.
-func settleEdited(ctx context.Context, tx *sql.Tx, run Run, settled []sql.Result) error {
+func settleEdited(ctx context.Context, tx db.Tx, run Run, settled []sql.Result) error {
 	for i, result := range settled {
 		n, err := result.RowsAffected()
 		if err == nil && n == 0 {
@@ -269,7 +269,7 @@ func settleEdited(ctx context.Context, tx *sql.Tx, run Run, settled []sql.Result
 
 // settleOneEdited marks an inbound that was edited while the run answered it. The
 // next run is told how it reads now, unless it was taken back as well.
-func settleOneEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
+func settleOneEdited(ctx context.Context, tx db.Tx, run Run, id int64) error {
 	var text string
 	var waits bool
 	err := tx.QueryRowContext(ctx, `
@@ -286,7 +286,7 @@ func settleOneEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 	return err
 }
 
-func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, []Message, error) {
+func appendMessages(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (Conversation, []Message, error) {
 	c, tip, err := grow(ctx, tx, run, session, at)
 	if err != nil {
 		return c, nil, err
@@ -317,7 +317,7 @@ func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at 
 // as the answer to a question, to that conversation: their replies are shown in it, and deleted with it. They
 // were stored before there was one, or while the session still had another. Where a later message was answered first, as
 // with several bots, the later commands belong to its conversation.
-func takeAsides(ctx context.Context, tx *sql.Tx, run, session, conversation int64) error {
+func takeAsides(ctx context.Context, tx db.Tx, run, session, conversation int64) error {
 	const asides = `session_id = ?1 AND kind = 'command' AND NOT EXISTS (SELECT 1 FROM runs WHERE session_id = ?1 AND id > ?2 AND kind = 'agent')`
 	_, err := tx.ExecContext(ctx, `UPDATE outbox SET through = 0 WHERE session_id = ?1 AND notice = 1 AND run_id IN (SELECT id FROM runs WHERE id > ?2 AND `+asides+`)`, session, run)
 	if err == nil {
@@ -329,7 +329,7 @@ func takeAsides(ctx context.Context, tx *sql.Tx, run, session, conversation int6
 // undo marks the last turn that the run knew of as taken back. What a program
 // has appended meanwhile stays. Where the conversation was deleted meanwhile, it does
 // nothing.
-func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
+func undo(ctx context.Context, tx db.Tx, run Run) (Conversation, error) {
 	known := run.Conversation
 	turn, err := turns.Of(ctx, tx, known.row, run.Effect.Undo)
 	if err != nil {
@@ -346,7 +346,7 @@ func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
 	return withoutTurns(ctx, tx, known, turn)
 }
 
-func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, now int64) error {
+func insertRun(ctx context.Context, tx db.Tx, run Run, session, conversation, now int64) error {
 	sender, err := db.JSONOrNull(run.Took[0].Sender, run.Took[0].Sender == Sender{})
 	if err != nil {
 		return err
@@ -374,7 +374,7 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, 
 
 // addInstructions stores the instructions that were in force in a run and returns their
 // hash, null for none.
-func addInstructions(ctx context.Context, tx *sql.Tx, run Run, conversation int64) (sql.NullString, error) {
+func addInstructions(ctx context.Context, tx db.Tx, run Run, conversation int64) (sql.NullString, error) {
 	if len(run.Instructions) == 0 || conversation == 0 {
 		return sql.NullString{}, nil
 	}
@@ -387,7 +387,7 @@ func addInstructions(ctx context.Context, tx *sql.Tx, run Run, conversation int6
 
 // addParticipants stores whose messages a run has answered. They are stored beside the conversation: a message of a
 // private chat has no author, and inbound is kept for a week only.
-func addParticipants(ctx context.Context, tx *sql.Tx, run Run, conversation int64) error {
+func addParticipants(ctx context.Context, tx db.Tx, run Run, conversation int64) error {
 	if run.Kind != KindAgent || conversation == 0 {
 		return nil
 	}

@@ -148,7 +148,7 @@ func ReadConversations(ctx context.Context, q db.Querier, condition string, args
 
 // startConversation archives the active conversation and begins a fresh one, with
 // what the run carries over. One that nobody has written in yet is only renamed.
-func startConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
+func startConversation(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (Conversation, error) {
 	c := run.Conversation
 	old, _, err := active(ctx, tx, run.Key)
 	if err != nil {
@@ -170,7 +170,7 @@ func startConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, 
 
 // rename gives the run's conversation the title of its effect. One that is not
 // stored yet is stored by it, unless a program has begun one meanwhile.
-func rename(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (c Conversation, err error) {
+func rename(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (c Conversation, err error) {
 	if c = run.Conversation; c.row == 0 {
 		if c, _, err = active(ctx, tx, run.Key); err != nil {
 			return c, err
@@ -185,13 +185,13 @@ func rename(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Tim
 	return c, err
 }
 
-func archiveActive(ctx context.Context, tx *sql.Tx, session int64) error {
+func archiveActive(ctx context.Context, tx db.Tx, session int64) error {
 	_, err := tx.ExecContext(ctx, `UPDATE conversations SET active = 0 WHERE session_id = ? AND active = 1`, session)
 	return err
 }
 
 // insertConversation makes a conversation active; one without an ID gets one.
-func insertConversation(ctx context.Context, tx *sql.Tx, c Conversation, at time.Time) (Conversation, error) {
+func insertConversation(ctx context.Context, tx db.Tx, c Conversation, at time.Time) (Conversation, error) {
 	if c.ID == "" {
 		fresh, err := uuid.NewV7()
 		if err != nil {
@@ -217,7 +217,7 @@ func insertConversation(ctx context.Context, tx *sql.Tx, c Conversation, at time
 // grow stores the totals and the state of the run's conversation with the run's messages,
 // and returns it, with the last message of its chosen branch, 0 where that is the newest one. If somebody else has
 // changed it since the snapshot, or an older branch was chosen, grow reads it first.
-func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (c Conversation, tip int64, err error) {
+func grow(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (c Conversation, tip int64, err error) {
 	if run.Conversation, err = succeed(ctx, tx, run.Conversation, session, at); err != nil {
 		return run.Conversation, 0, err
 	}
@@ -275,7 +275,7 @@ func grown(c Conversation, run Run, at time.Time) Conversation {
 
 // currentConversation reads the run's conversation from the store. If it was deleted
 // meanwhile, it returns the session's active one, or begins one.
-func currentConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
+func currentConversation(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (Conversation, error) {
 	var place string
 	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`
 		WHERE c.session_id = ?1 AND c.deleted = 0 AND (c.id = ?2 OR c.active = 1) ORDER BY c.id = ?2 DESC LIMIT 1`,

@@ -3,7 +3,6 @@ package conversation
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 	"sync"
@@ -19,7 +18,7 @@ import (
 // the damaged one.
 func (s *Store) commitInNewSession(ctx context.Context, run Run) (done Committed, err error) {
 	var replies []newReply
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		moved := run
 		if moved.Conversation, err = replaceSession(ctx, tx, run.Key); err == nil {
 			done, replies, err = commitRun(ctx, tx, moved, s.Now())
@@ -40,7 +39,7 @@ func (s *Store) commitInNewSession(ctx context.Context, run Run) (done Committed
 // resetInNewSession begins a new conversation in a new session, which replaces the
 // damaged one.
 func (s *Store) resetInNewSession(ctx context.Context, key Key, at time.Time) (fresh Conversation, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		if fresh, err = replaceSession(ctx, tx, key); err == nil {
 			fresh, err = insertConversation(ctx, tx, fresh, at)
 		}
@@ -55,7 +54,7 @@ func (s *Store) resetInNewSession(ctx context.Context, key Key, at time.Time) (f
 // replaceSession renames a session and makes a new one under its key, which takes over the
 // messages that wait and the replies that are due. It returns a conversation of the new
 // session that is not stored yet.
-func replaceSession(ctx context.Context, tx *sql.Tx, key Key) (c Conversation, err error) {
+func replaceSession(ctx context.Context, tx db.Tx, key Key) (c Conversation, err error) {
 	var old int64
 	if err := tx.QueryRowContext(ctx, `SELECT id FROM sessions WHERE key = ?`, string(key)).Scan(&old); err != nil {
 		return c, err

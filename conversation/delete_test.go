@@ -2,7 +2,6 @@ package conversation_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -361,7 +360,7 @@ func TestARunWhoseConversationWasDeletedIsStored(t *testing.T) {
 // and how many are left.
 func sweepStep(t testing.TB, s *conversation.Store, query string) (gone, left int64, done bool) {
 	t.Helper()
-	err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
+	err := s.DB().Write(t.Context(), func(ctx context.Context, tx db.Tx) (err error) {
 		var before int64
 		if err := tx.QueryRowContext(ctx, query).Scan(&before); err != nil {
 			return err

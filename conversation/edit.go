@@ -22,7 +22,7 @@ import (
 // store again, or "" if the message is unknown or was a command, or its conversation is
 // deleted. The same edit may come twice.
 func (s *Store) Edit(ctx context.Context, of Account, sourceID, text string, at time.Time) (key Key, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		if key, err = edit(ctx, tx, of, sourceID, db.Text(text), at); err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func (s *Store) Edit(ctx context.Context, of Account, sourceID, text string, at 
 	return key, err
 }
 
-func edit(ctx context.Context, tx *sql.Tx, of Account, sourceID, text string, at time.Time) (Key, error) {
+func edit(ctx context.Context, tx db.Tx, of Account, sourceID, text string, at time.Time) (Key, error) {
 	var key Key
 	var id int64
 	var run sql.NullInt64
@@ -66,7 +66,7 @@ var theMessage = `(
 	ORDER BY CASE WHEN account = ?2 THEN 0 ELSE 1 END LIMIT 1)`
 
 // insertNote leaves a text about a message for the next run of its session.
-func insertNote(ctx context.Context, tx *sql.Tx, about int64, suffix, text string) error {
+func insertNote(ctx context.Context, tx db.Tx, about int64, suffix, text string) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO inbox (session_id, channel, account, origin, source_id, address, sender, in_group, note, text, sent_at)
 		SELECT session_id, channel, account, origin, source_id || ?, address, sender, in_group, 1, ?, sent_at FROM inbox WHERE id = ?
@@ -78,7 +78,7 @@ func insertNote(ctx context.Context, tx *sql.Tx, about int64, suffix, text strin
 // run has settled is never answered; what a run has answered stays. It returns the session
 // whose loop must read the store again, or "" if there is nothing to withdraw.
 func (s *Store) Withdraw(ctx context.Context, of Account, sourceID string) (key Key, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		if key, err = withdraw(ctx, tx, of, sourceID); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (s *Store) Withdraw(ctx context.Context, of Account, sourceID string) (key 
 	return key, err
 }
 
-func withdraw(ctx context.Context, tx *sql.Tx, of Account, sourceID string) (Key, error) {
+func withdraw(ctx context.Context, tx db.Tx, of Account, sourceID string) (Key, error) {
 	var in Inbound
 	var attachments []byte
 	err := tx.QueryRowContext(ctx, `

@@ -2,11 +2,11 @@ package conversation
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/google/uuid"
 
+	"parley/conversation/internal/db"
 	"parley/conversation/state"
 )
 
@@ -47,7 +47,7 @@ func arrival(in Inbound, now time.Time) time.Time {
 
 // succeed archives the active conversation and stores the one that follows it, with the
 // instructions that the session has by now. It returns any other conversation unchanged.
-func succeed(ctx context.Context, tx *sql.Tx, c Conversation, session int64, at time.Time) (Conversation, error) {
+func succeed(ctx context.Context, tx db.Tx, c Conversation, session int64, at time.Time) (Conversation, error) {
 	if !c.Succeeds() {
 		return c, nil
 	}

@@ -168,7 +168,7 @@ func scanMessage(from *sql.Rows) (Message, error) {
 }
 
 // insertMessage stores a new message and returns it as scanMessage would read it.
-func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
+func insertMessage(ctx context.Context, tx db.Tx, conversation int64, m Message) (Message, error) {
 	m.State, m.SetAside = "", nil
 	if m.Stopped {
 		m.State = rows.Stopped
@@ -178,7 +178,7 @@ func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Messag
 
 // InsertMessage stores a message with the State and SetAside that it has in the conversation with a row
 // id, for the packages below this one, and returns it as it is read back.
-func InsertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
+func InsertMessage(ctx context.Context, tx db.Tx, conversation int64, m Message) (Message, error) {
 	m.Content, m.Reasoning = db.Text(m.Content), db.Text(m.Reasoning)
 	m, err := addFiles(ctx, tx, conversation, m)
 	if err != nil {

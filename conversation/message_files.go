@@ -19,7 +19,7 @@ import (
 
 // addFiles makes the rows of the files of a message that have none yet: pictures that
 // came with their bytes, and files that are fetched later.
-func addFiles(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
+func addFiles(ctx context.Context, tx db.Tx, conversation int64, m Message) (Message, error) {
 	m.Images, m.Files = slices.Clone(m.Images), slices.Clone(m.Files)
 	for i := range m.Images {
 		image := &m.Images[i]
@@ -57,7 +57,7 @@ func addFiles(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (M
 
 // claimFiles gives the rows of its files to a message. Of a file that came late it is
 // then told that it is here, and one that is read again later is noted as such.
-func claimFiles(ctx context.Context, tx *sql.Tx, conversation, message int64, m Message) error {
+func claimFiles(ctx context.Context, tx db.Tx, conversation, message int64, m Message) error {
 	claim := func(id int64, again sql.NullInt64) error {
 		if id == 0 {
 			return nil
@@ -84,7 +84,7 @@ func claimFiles(ctx context.Context, tx *sql.Tx, conversation, message int64, m 
 // KeepPictures stores the pictures of a message of a run that is not committed yet. Its
 // commit gives them to the message, or deletes them where it does not store the message.
 // For package journal.
-func KeepPictures(ctx context.Context, tx *sql.Tx, run int64, m Message, now time.Time) (Message, error) {
+func KeepPictures(ctx context.Context, tx db.Tx, run int64, m Message, now time.Time) (Message, error) {
 	m.Images = slices.Clone(m.Images)
 	at := db.Millis(now)
 	for i := range m.Images {
@@ -107,7 +107,7 @@ func KeepPictures(ctx context.Context, tx *sql.Tx, run int64, m Message, now tim
 
 // dropFiles deletes the rows of the files of an inbound that no message has taken,
 // such as those of a command.
-func dropFiles(ctx context.Context, tx *sql.Tx, inbound int64) error {
+func dropFiles(ctx context.Context, tx db.Tx, inbound int64) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM files WHERE inbox_id = ?`, inbound)
 	return err
 }
@@ -115,7 +115,7 @@ func dropFiles(ctx context.Context, tx *sql.Tx, inbound int64) error {
 // dropUnclaimed deletes the rows of files that no message of a run has taken: of an
 // album, one message may have the files of all, and pictures of tools may come with
 // results that are not stored.
-func dropUnclaimed(ctx context.Context, tx *sql.Tx, run Run) error {
+func dropUnclaimed(ctx context.Context, tx db.Tx, run Run) error {
 	for i, in := range run.Took {
 		hasPictures := i == 0 && run.Journal != 0 // those of the run's tools
 		if len(in.Attachments) == 0 && in.Revision == 0 && !hasPictures {

@@ -2,7 +2,6 @@ package conversation_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 	"os"
@@ -399,7 +398,7 @@ func TestLinkThatLeadsElsewhereStoresNothing(t *testing.T) {
 func TestWriteIsNotConfirmedWhenTheFileGoesAtItsCommit(t *testing.T) {
 	t.Parallel()
 	p := newMovableDatabase(t)
-	err := p.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := p.DB().Write(t.Context(), func(ctx context.Context, tx db.Tx) error {
 		p.rename(p.path, p.path+".away")
 		_, err := tx.ExecContext(ctx, `INSERT INTO cursors (name, value, updated_at) VALUES ('late', '1', 1)`)
 		return err

@@ -22,7 +22,7 @@ import (
 // returns it as it is then; the next message begins a new one. The error is ErrNotFound
 // when there is no such conversation, or none that is active.
 func (s *Store) Archive(ctx context.Context, key Key, id string) (Conversation, error) {
-	return s.change(ctx, key, id, "archive", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
+	return s.change(ctx, key, id, "archive", func(ctx context.Context, tx db.Tx, c *Conversation) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE conversations SET active = 0 WHERE id = ?`, c.row); err != nil || !c.Active {
 			return err
 		}
@@ -46,7 +46,7 @@ func (s *Store) SetMetadata(ctx context.Context, key Key, id string, given metad
 	}
 	stored := db.Nullable(string(checked))
 	if id == "" {
-		return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		return s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 			session, _, err := rows.EnterSession(ctx, tx, string(key), "", db.Millis(s.Now()))
 			if err == nil {
 				_, err = tx.ExecContext(ctx, `UPDATE sessions SET metadata = ? WHERE id = ?`, stored, session)
@@ -54,7 +54,7 @@ func (s *Store) SetMetadata(ctx context.Context, key Key, id string, given metad
 			return err
 		})
 	}
-	_, err = s.change(ctx, key, id, "describe", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
+	_, err = s.change(ctx, key, id, "describe", func(ctx context.Context, tx db.Tx, c *Conversation) error {
 		_, err := tx.ExecContext(ctx, `UPDATE conversations SET metadata = ? WHERE id = ?`, stored, c.row)
 		return err
 	})
@@ -73,7 +73,7 @@ type Renaming struct {
 // ErrNotFound when there is no such conversation, or it has another title than the one
 // that is to be replaced.
 func (s *Store) Rename(ctx context.Context, r Renaming) (Conversation, error) {
-	return s.change(ctx, r.Key, r.ID, "rename", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
+	return s.change(ctx, r.Key, r.ID, "rename", func(ctx context.Context, tx db.Tx, c *Conversation) error {
 		if r.Instead != nil && c.Title != *r.Instead {
 			return ErrNotFound
 		}
@@ -85,8 +85,8 @@ func (s *Store) Rename(ctx context.Context, r Renaming) (Conversation, error) {
 
 // change applies do to a conversation of a session, or to the active one if id is "", and
 // returns the changed conversation.
-func (s *Store) change(ctx context.Context, key Key, id, what string, do func(context.Context, *sql.Tx, *Conversation) error) (c Conversation, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+func (s *Store) change(ctx context.Context, key Key, id, what string, do func(context.Context, db.Tx, *Conversation) error) (c Conversation, err error) {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		which, args := `c.uuid = ? AND `, []any{id, string(key)}
 		if id == "" {
 			which, args = `c.active = 1 AND c.messages > 0 AND `, args[1:]
@@ -131,7 +131,7 @@ func (s *Store) Delete(ctx context.Context, key Key, id string) (deleted int, er
 }
 
 func (s *Store) deleteSome(ctx context.Context, key Key, id string) (n int, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		list, err := deletable(ctx, tx, key, id)
 		if err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *Store) deleteSome(ctx context.Context, key Key, id string) (n int, err 
 
 // forgetTalk deletes the group talk of a session, where all conversations are deleted, or
 // the active one is. An older one is over, and what is said now is no part of it.
-func forgetTalk(ctx context.Context, tx *sql.Tx, key Key, id string, list []int64) error {
+func forgetTalk(ctx context.Context, tx db.Tx, key Key, id string, list []int64) error {
 	all := id == ""
 	if !all && len(list) > 0 {
 		if err := tx.QueryRowContext(ctx, `SELECT active FROM conversations WHERE id = ?`, list[0]).Scan(&all); err != nil {
@@ -172,7 +172,7 @@ func forgetTalk(ctx context.Context, tx *sql.Tx, key Key, id string, list []int6
 	return talkrows.Forget(ctx, tx, string(key))
 }
 
-func deletable(ctx context.Context, tx *sql.Tx, key Key, id string) (list []int64, err error) {
+func deletable(ctx context.Context, tx db.Tx, key Key, id string) (list []int64, err error) {
 	return db.Column[int64](tx.QueryContext(ctx, `
 		SELECT c.id FROM conversations c JOIN sessions s ON s.id = c.session_id
 		WHERE s.key = ?1 AND (?2 = '' OR c.uuid = ?2) AND c.deleted = 0 LIMIT ?3`, string(key), id, deleteBatch))
@@ -181,14 +181,14 @@ func deletable(ctx context.Context, tx *sql.Tx, key Key, id string) (list []int6
 // Resume makes an earlier conversation of a session its active one; the
 // present one is archived. The caller holds the session's lock.
 func (s *Store) Resume(ctx context.Context, key Key, conversation string) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := resume(ctx, tx, key, conversation, s.Now())
 		return err
 	})
 }
 
 // resume makes a conversation the active one and returns it.
-func resume(ctx context.Context, tx *sql.Tx, key Key, conversation string, at time.Time) (Conversation, error) {
+func resume(ctx context.Context, tx db.Tx, key Key, conversation string, at time.Time) (Conversation, error) {
 	var place string
 	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`
 		WHERE c.uuid = ? AND s.key = ? AND c.deleted = 0`, conversation, string(key)), &place)
@@ -218,7 +218,7 @@ func notFound(err error) error {
 // conversation that has nothing else goes on. A session that does not exist is
 // ErrNoSession.
 func (s *Store) Reset(ctx context.Context, key Key, keepSystem bool) (fresh Conversation, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		fresh, err = reset(ctx, tx, key, keepSystem, s.carry, s.Now())
 		if err != nil {
 			return fmt.Errorf("reset %s: %w", key, err)
@@ -231,7 +231,7 @@ func (s *Store) Reset(ctx context.Context, key Key, keepSystem bool) (fresh Conv
 	return fresh, err
 }
 
-func reset(ctx context.Context, tx *sql.Tx, key Key, keepSystem bool, carry state.Carry, at time.Time) (Conversation, error) {
+func reset(ctx context.Context, tx db.Tx, key Key, keepSystem bool, carry state.Carry, at time.Time) (Conversation, error) {
 	old, _, err := active(ctx, tx, key)
 	if err != nil {
 		return old, err
@@ -266,7 +266,7 @@ func reset(ctx context.Context, tx *sql.Tx, key Key, keepSystem bool, carry stat
 
 // opening returns the internal messages that programs have appended before anything else
 // was said in a conversation, at most as many as one Append takes.
-func opening(ctx context.Context, tx *sql.Tx, conversation int64) ([]Message, error) {
+func opening(ctx context.Context, tx db.Tx, conversation int64) ([]Message, error) {
 	return readMessages(ctx, tx, selectMessages+`
 		WHERE conversation_id = ?1 AND seq < coalesce((
 			SELECT seq FROM messages WHERE conversation_id = ?1 AND (internal = 0 OR run_id <> 0) ORDER BY seq LIMIT 1), ?2)

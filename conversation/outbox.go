@@ -209,7 +209,7 @@ func (s *Store) Mark(ctx context.Context, d Delivery, mark Mark, reason string) 
 	if mark == MarkSent {
 		write = s.db.WriteLazily
 	}
-	return write(ctx, string(d.Key), func(ctx context.Context, tx *sql.Tx) error {
+	return write(ctx, string(d.Key), func(ctx context.Context, tx db.Tx) error {
 		switch mark {
 		case MarkPart:
 			return insertParts(ctx, tx, d)
@@ -230,7 +230,7 @@ func (s *Store) Mark(ctx context.Context, d Delivery, mark Mark, reason string) 
 	})
 }
 
-func markSent(ctx context.Context, tx *sql.Tx, d Delivery) error {
+func markSent(ctx context.Context, tx db.Tx, d Delivery) error {
 	sent := sql.NullString{}
 	if len(d.Sent) == 1 { // as nearly always: it needs no row of its own
 		ids, err := json.Marshal(d.Sent)
@@ -248,7 +248,7 @@ func markSent(ctx context.Context, tx *sql.Tx, d Delivery) error {
 	return err
 }
 
-func markFailed(ctx context.Context, tx *sql.Tx, d Delivery, reason string) error {
+func markFailed(ctx context.Context, tx db.Tx, d Delivery, reason string) error {
 	if err := insertParts(ctx, tx, d); err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func markFailed(ctx context.Context, tx *sql.Tx, d Delivery, reason string) erro
 }
 
 // insertParts stores the platform's ids of those parts of a delivery that are not stored yet.
-func insertParts(ctx context.Context, tx *sql.Tx, d Delivery) error {
+func insertParts(ctx context.Context, tx db.Tx, d Delivery) error {
 	var stored int
 	err := tx.QueryRowContext(ctx, `
 		SELECT coalesce((SELECT max(n) + 1 FROM outbox_parts WHERE outbox_id = o.id), `+sentParts+`)
@@ -317,7 +317,7 @@ func scanFailed(rows *sql.Rows) (d Delivery, err error) {
 // the sender of its channel. Parts that the platform has taken are not sent again. The error
 // is ErrNotFailed if the delivery is not a failed one any more, or its text was deleted.
 func (s *Store) Redeliver(ctx context.Context, id int64) (again Delivery, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		again, err = redeliver(ctx, tx, id)
 		if err != nil {
 			return fmt.Errorf("send delivery %d again: %w", id, err)
@@ -327,7 +327,7 @@ func (s *Store) Redeliver(ctx context.Context, id int64) (again Delivery, err er
 	return again, err
 }
 
-func redeliver(ctx context.Context, tx *sql.Tx, id int64) (d Delivery, err error) {
+func redeliver(ctx context.Context, tx db.Tx, id int64) (d Delivery, err error) {
 	result, err := tx.ExecContext(ctx, `
 		UPDATE outbox SET state = 'due', attempts = 0, error = '', held_at = NULL
 		WHERE state = 'failed' AND id = (
@@ -365,7 +365,7 @@ type newReply struct {
 }
 
 // insertReplies stores the replies of a run.
-func insertReplies(ctx context.Context, tx *sql.Tx, run Run, session int64, done Committed, at time.Time) ([]newReply, error) {
+func insertReplies(ctx context.Context, tx db.Tx, run Run, session int64, done Committed, at time.Time) ([]newReply, error) {
 	replies := make([]newReply, len(run.Replies))
 	for i, d := range run.Replies {
 		d.Key, d.Text, d.At = run.Key, db.Text(d.Text), at

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/retention"
 	"parley/conversation/storetest"
 )
@@ -94,7 +95,7 @@ func TestPartsMarkedByAnEarlierVersionAreNotSentAgain(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	d := longDelivery(t, s)
-	err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := s.DB().Write(t.Context(), func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE outbox SET sent = '["1","2"]'`)
 		return err
 	})

@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 
@@ -38,7 +37,7 @@ func (s *Store) SetInstructions(ctx context.Context, key Key, list ...string) er
 	if err := rows.CheckInstructions(given.Instructions); err != nil {
 		return err
 	}
-	err := s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		session, entered, err := rows.EnterSession(ctx, tx, string(key), "", db.Millis(s.Now()))
 		if err != nil {
 			return err
@@ -52,7 +51,7 @@ func (s *Store) SetInstructions(ctx context.Context, key Key, list ...string) er
 }
 
 // storeInstructions replaces the instructions of a session.
-func storeInstructions(ctx context.Context, tx *sql.Tx, key Key, session int64, list []string) error {
+func storeInstructions(ctx context.Context, tx db.Tx, key Key, session int64, list []string) error {
 	c, _, err := active(ctx, tx, key)
 	if err != nil {
 		return err
@@ -69,7 +68,7 @@ func storeInstructions(ctx context.Context, tx *sql.Tx, key Key, session int64, 
 }
 
 // setSession stores what the effect of a run changes of its session.
-func setSession(ctx context.Context, tx *sql.Tx, run *Run, session int64) error {
+func setSession(ctx context.Context, tx db.Tx, run *Run, session int64) error {
 	e, c := run.Effect, &run.Conversation
 	if e.Model != nil || e.Agent != nil || e.Fallback != nil {
 		for _, field := range []struct{ to, from *string }{{&c.Model, e.Model}, {&c.Agent, e.Agent}, {&c.Fallback, e.Fallback}} {
@@ -102,7 +101,7 @@ func setSession(ctx context.Context, tx *sql.Tx, run *Run, session int64) error 
 // that is not possible, and ErrNoSession for a session that does not exist. The caller holds
 // the session's lock.
 func (s *Store) Correct(ctx context.Context, key Key, correction state.Correction, record Message) (c Conversation, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		if c, _, err = active(ctx, tx, key); err != nil {
 			return err
 		}
@@ -120,7 +119,7 @@ func (s *Store) Correct(ctx context.Context, key Key, correction state.Correctio
 	return c, err
 }
 
-func storeState(ctx context.Context, tx *sql.Tx, c Conversation) error {
+func storeState(ctx context.Context, tx db.Tx, c Conversation) error {
 	state, err := json.Marshal(c.State)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `UPDATE conversations SET state = ? WHERE id = ?`, string(state), c.row)

@@ -34,14 +34,14 @@ var ErrMissing = errors.New("a required field has no answer")
 // inbound has answered it, whose command is carried out again after a crash. It returns the question as it is then. The
 // error is ErrNone if the session has no such question, and ErrMissing if a form is to be sent that lacks an answer.
 func (a *Approvals) Give(ctx context.Context, answer Answer) (q Question, given bool, err error) {
-	err = a.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		q, given, err = a.give(ctx, tx, answer)
 		return err
 	})
 	return q, given, db.Explain(err)
 }
 
-func (a *Approvals) give(ctx context.Context, tx *sql.Tx, answer Answer) (q Question, given bool, err error) {
+func (a *Approvals) give(ctx context.Context, tx db.Tx, answer Answer) (q Question, given bool, err error) {
 	if q, err = one(ctx, tx, answer.ID); err != nil {
 		return q, false, err
 	}
@@ -86,7 +86,7 @@ func (a *Approvals) give(ctx context.Context, tx *sql.Tx, answer Answer) (q Ques
 // Fill stores the answer to a field of a form. filled is false if the question is not open any more. It returns the question
 // as it is then. The error is ErrNone if the session has no such question.
 func (a *Approvals) Fill(ctx context.Context, key conversation.Key, id int64, field string, value any) (q Question, filled bool, err error) {
-	err = a.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		filled = false
 		if q, err = one(ctx, tx, id); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (a *Approvals) Fill(ctx context.Context, key conversation.Key, id int64, fi
 }
 
 // fill adds answers to the fields of a form.
-func fill(ctx context.Context, tx *sql.Tx, q *Question, content map[string]any) error {
+func fill(ctx context.Context, tx db.Tx, q *Question, content map[string]any) error {
 	if len(content) == 0 || q.Form == nil {
 		return nil
 	}
@@ -124,7 +124,7 @@ func fill(ctx context.Context, tx *sql.Tx, q *Question, content map[string]any) 
 
 // Deliver stores that the server of a call is being told the answers to the questions that it asked at a stop of the call.
 func (a *Approvals) Deliver(ctx context.Context, run int64, round int, call string, stop int) error {
-	return a.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE approvals SET delivered = 1 WHERE run_id = ? AND round = ? AND call_id = ? AND stop = ?`, run, round, call, stop)
 		return err
 	})
@@ -133,7 +133,7 @@ func (a *Approvals) Deliver(ctx context.Context, run int64, round int, call stri
 // Lose closes the open questions of a run whose calls were held open by processes that have ended, and stores the notice of
 // it for the chat, which words makes. It returns both.
 func (a *Approvals) Lose(ctx context.Context, run int64, process string, words func([]Question) Message) (lost []Question, due []conversation.Delivery, err error) {
-	err = a.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		due = nil
 		if lost, err = list(ctx, tx, `WHERE a.run_id = ? AND a.state = 'open' AND a.process NOT IN ('', ?) ORDER BY a.id`, run, process); err != nil || len(lost) == 0 {
 			return err
@@ -148,7 +148,7 @@ func (a *Approvals) Lose(ctx context.Context, run int64, process string, words f
 	return lost, due, err
 }
 
-func remember(ctx context.Context, tx *sql.Tx, q Question, by string, now time.Time) error {
+func remember(ctx context.Context, tx db.Tx, q Question, by string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO session_approvals (session_id, tool, allowed_by, allowed_at)
 		VALUES ((SELECT id FROM sessions WHERE key = ?), ?, ?, ?) ON CONFLICT DO NOTHING`, string(q.Session), q.Tool, db.Text(by), db.Millis(now))
@@ -157,7 +157,7 @@ func remember(ctx context.Context, tx *sql.Tx, q Question, by string, now time.T
 
 // Cancel closes the open questions of a run without an answer.
 func (a *Approvals) Cancel(ctx context.Context, run int64) error {
-	return a.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE approvals SET state = 'cancelled', answered_at = ? WHERE run_id = ? AND state = 'open'`, db.Millis(a.now()), run)
 		return err
 	})
@@ -166,7 +166,7 @@ func (a *Approvals) Cancel(ctx context.Context, run int64) error {
 // Expire closes the questions whose time is over, of those that are asked by accounts which this process serves, and stores
 // the notices of it for their chats, one for each run, which words makes. It returns both.
 func (a *Approvals) Expire(ctx context.Context, serves func(conversation.Account) bool, words func([]Question) Message) (expired []Question, due []conversation.Delivery, err error) {
-	err = a.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		expired, due = nil, nil
 		now := a.now()
 		over, err := list(ctx, tx, `WHERE a.state = 'open' AND a.expires_at <= ? ORDER BY a.expires_at, a.id`, db.Millis(now))
@@ -212,7 +212,7 @@ func byRun(all []Question) (groups [][]Question) {
 
 // Remind stores a message to the chat of a run whose questions are open, once for these questions.
 func (a *Approvals) Remind(ctx context.Context, run int64, m Message) (due []conversation.Delivery, err error) {
-	err = a.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		due = nil
 		result, err := tx.ExecContext(ctx, `UPDATE approvals SET reminded = 1 WHERE run_id = ? AND state = 'open' AND reminded = 0`, run)
 		if err != nil {

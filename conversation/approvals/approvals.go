@@ -104,7 +104,7 @@ func (a *Approvals) Ask(ctx context.Context, asked Asking) (due []conversation.D
 	if err != nil {
 		return nil, err
 	}
-	err = a.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		due = nil
 		for _, call := range asked.Calls {
 			q, err := a.insert(ctx, tx, asked, call, string(askers))
@@ -128,7 +128,7 @@ func (a *Approvals) Ask(ctx context.Context, asked Asking) (due []conversation.D
 }
 
 // insert stores a question. It returns one without an ID if it was asked before.
-func (a *Approvals) insert(ctx context.Context, tx *sql.Tx, asked Asking, call Call, askers string) (Question, error) {
+func (a *Approvals) insert(ctx context.Context, tx db.Tx, asked Asking, call Call, askers string) (Question, error) {
 	form, err := db.JSONOrNull(call.Form, call.Form == nil)
 	if err != nil {
 		return Question{}, err

@@ -12,7 +12,7 @@ import (
 
 // send stores a message about a question whose run waits. It is addressed as the last message that the run took. It returns
 // what is to be sent: nothing where programs and pages ask for what is open, or where the message was withdrawn.
-func (a *Approvals) send(ctx context.Context, tx *sql.Tx, q Question, m Message) ([]conversation.Delivery, error) {
+func (a *Approvals) send(ctx context.Context, tx db.Tx, q Question, m Message) ([]conversation.Delivery, error) {
 	d := conversation.Delivery{Key: q.Session, Text: db.Text(m.Text), Actions: m.Actions, At: a.now(), Interim: true}
 	var session int64
 	var origin conversation.Key

@@ -2,7 +2,6 @@ package approvals
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"parley/conversation"
@@ -39,7 +38,7 @@ func (a *Approvals) Standing(ctx context.Context, key conversation.Key) ([]Stand
 
 // Revoke has a tool asked about again in a session, or every tool if tool is "". It returns how many were allowed.
 func (a *Approvals) Revoke(ctx context.Context, key conversation.Key, tool string) (revoked int64, err error) {
-	err = a.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		result, err := tx.ExecContext(ctx, `
 			DELETE FROM session_approvals WHERE session_id = (SELECT id FROM sessions WHERE key = ?1) AND (?2 = '' OR tool = ?2)`, string(key), tool)
 		if err == nil {

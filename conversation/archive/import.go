@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,7 +80,7 @@ func (s *Archive) Import(ctx context.Context, key conversation.Key) (*Import, er
 
 // clean sweeps away what an import left that was killed.
 func (im *Import) clean(ctx context.Context) error {
-	err := im.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := im.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE conversations SET deleted = 1, staged = 0 WHERE staged = 1 OR deleted = 2`); err != nil { // 2: of a gateway before schema 18
 			return err
 		}
@@ -116,7 +115,7 @@ func (im *Import) Add(ctx context.Context, c Imported) (added bool, err error) {
 			tokens += m.Tokens
 		}
 		began := time.Now()
-		err := im.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		err := im.db.Write(ctx, func(ctx context.Context, tx db.Tx) (err error) {
 			if from == 0 {
 				if row, err = im.stage(ctx, tx, c); err != nil {
 					return err
@@ -141,7 +140,7 @@ func (im *Import) Add(ctx context.Context, c Imported) (added bool, err error) {
 
 // open makes an imported conversation the active one of its session, if Open was called and the session
 // has no other active one.
-func (im *Import) open(ctx context.Context, tx *sql.Tx, row int64) error {
+func (im *Import) open(ctx context.Context, tx db.Tx, row int64) error {
 	if !im.opened {
 		return nil
 	}
@@ -168,7 +167,7 @@ func batchLength(messages []conversation.Message) int {
 }
 
 // stage inserts the conversation, hidden. Its tokens are not known before the end.
-func (im *Import) stage(ctx context.Context, tx *sql.Tx, c Imported) (row int64, err error) {
+func (im *Import) stage(ctx context.Context, tx db.Tx, c Imported) (row int64, err error) {
 	session, _, err := rows.EnterSession(ctx, tx, string(im.key), "", db.Millis(im.store.Now()))
 	if err != nil {
 		return 0, err
@@ -183,7 +182,7 @@ func (im *Import) stage(ctx context.Context, tx *sql.Tx, c Imported) (row int64,
 		c.ID, session, db.Text(c.Title), len(c.Messages), string(reached), db.Millis(c.CreatedAt), db.Millis(c.UpdatedAt))
 }
 
-func insertImported(ctx context.Context, tx *sql.Tx, row int64, messages []conversation.Message, after int) error {
+func insertImported(ctx context.Context, tx db.Tx, row int64, messages []conversation.Message, after int) error {
 	for i, m := range messages {
 		m.Seq = int64(after + i + 1)
 		if m.State, m.SetAside = "", nil; m.Stopped {
@@ -198,7 +197,7 @@ func insertImported(ctx context.Context, tx *sql.Tx, row int64, messages []conve
 
 // abandon leaves a conversation that can't be finished to the sweep, which deletes it.
 func (im *Import) abandon(ctx context.Context, row int64) error {
-	return im.db.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *sql.Tx) error {
+	return im.db.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx db.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE conversations SET staged = 0 WHERE id = ? AND staged = 1`, row); err != nil {
 			return err
 		}

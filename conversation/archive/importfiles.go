@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +31,7 @@ type Shown struct {
 
 // dropUnclaimed deletes the files that an import has kept for messages which it did not store.
 // A file that came with an inbound has that until its message is stored.
-func dropUnclaimed(ctx context.Context, tx *sql.Tx) error {
+func dropUnclaimed(ctx context.Context, tx db.Tx) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM files WHERE message_id IS NULL AND inbox_id IS NULL`)
 	return err
 }
@@ -61,7 +60,7 @@ func (im *Import) prepare(ctx context.Context, c Imported, messages []conversati
 
 // enter makes the session if it is new.
 func (im *Import) enter(ctx context.Context) error {
-	return im.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return im.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, _, err := rows.EnterSession(ctx, tx, string(im.key), "", db.Millis(im.store.Now()))
 		return err
 	})

@@ -48,7 +48,7 @@ func (im *Import) Into(ctx context.Context, a Session) error {
 			return err
 		}
 	}
-	return im.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return im.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		id, key, err := rows.EnterSession(ctx, tx, string(a.Key), "", db.Millis(a.CreatedAt))
 		if err != nil {
 			return err
@@ -128,7 +128,7 @@ type restoring struct {
 }
 
 // write runs a transaction, and rests afterwards, so that half of the time is for others.
-func (in *restoring) write(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+func (in *restoring) write(ctx context.Context, f func(context.Context, db.Tx) error) error {
 	began := time.Now()
 	err := in.db.Write(ctx, f)
 	giveWay(ctx, began)
@@ -136,7 +136,7 @@ func (in *restoring) write(ctx context.Context, f func(context.Context, *sql.Tx)
 }
 
 // stage inserts the conversation, hidden.
-func (in *restoring) stage(ctx context.Context, tx *sql.Tx) error {
+func (in *restoring) stage(ctx context.Context, tx db.Tx) error {
 	session, _, err := rows.EnterSession(ctx, tx, string(in.key), "", db.Millis(in.store.Now()))
 	if err != nil {
 		return err
@@ -262,7 +262,7 @@ func (in *restoring) checkMessage(m *conversation.Message) error {
 func (in *restoring) flush(ctx context.Context) error {
 	files, err := in.drafts()
 	if err == nil {
-		err = in.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		err = in.write(ctx, func(ctx context.Context, tx db.Tx) error {
 			for i, r := range in.batch {
 				if err := in.insert(ctx, tx, r, files[i]); err != nil {
 					return err
@@ -316,7 +316,7 @@ func (in *restoring) drafts() (map[int]map[int]*blobs.Draft, error) {
 	return all, nil
 }
 
-func (in *restoring) insert(ctx context.Context, tx *sql.Tx, r Record, files map[int]*blobs.Draft) (err error) {
+func (in *restoring) insert(ctx context.Context, tx db.Tx, r Record, files map[int]*blobs.Draft) (err error) {
 	switch {
 	case r.Message != nil:
 		err = in.insertMessage(ctx, tx, *r.Message, files)
@@ -337,7 +337,7 @@ func (in *restoring) insert(ctx context.Context, tx *sql.Tx, r Record, files map
 	return err
 }
 
-func (in *restoring) insertMessage(ctx context.Context, tx *sql.Tx, m conversation.Message, files map[int]*blobs.Draft) error {
+func (in *restoring) insertMessage(ctx context.Context, tx db.Tx, m conversation.Message, files map[int]*blobs.Draft) error {
 	m.Images, m.Files = slices.Clone(m.Images), slices.Clone(m.Files)
 	for n, draft := range files {
 		blob, err := draft.Add(ctx, tx, db.Millis(m.At))
@@ -362,7 +362,7 @@ func (in *restoring) insertMessage(ctx context.Context, tx *sql.Tx, m conversati
 	return err
 }
 
-func (in *restoring) insertRun(ctx context.Context, tx *sql.Tx, run runs.Record) error {
+func (in *restoring) insertRun(ctx context.Context, tx db.Tx, run runs.Record) error {
 	sender, err := db.JSONOrNull(run.Asked, run.Asked == conversation.Sender{})
 	if err != nil {
 		return err
@@ -393,7 +393,7 @@ const reserveRuns = `
 	WHERE id = ?2 AND CAST(?1 AS BIGINT) > (SELECT coalesce(max(id), 0) FROM inbox)`
 
 // finish shows the conversation, if it is whole.
-func (in *restoring) finish(ctx context.Context, tx *sql.Tx) error {
+func (in *restoring) finish(ctx context.Context, tx db.Tx) error {
 	w := in.of.Window
 	switch {
 	case in.seq != in.of.Messages || in.seq == 0:

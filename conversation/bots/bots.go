@@ -43,7 +43,7 @@ func (b *Bots) Begin(ctx context.Context, a conversation.Account) (t Takeover, e
 	if a.ID == "" {
 		return t, nil
 	}
-	err = b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = b.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		t = Takeover{}
 		err := tx.QueryRowContext(ctx, `
 			SELECT account FROM channel_health WHERE channel = ? AND account <> '' ORDER BY changed_at DESC, account = ? DESC LIMIT 1`,
@@ -68,7 +68,7 @@ func (b *Bots) Begin(ctx context.Context, a conversation.Account) (t Takeover, e
 	return t, err
 }
 
-func adoptPairings(ctx context.Context, tx *sql.Tx, a conversation.Account) error {
+func adoptPairings(ctx context.Context, tx db.Tx, a conversation.Account) error {
 	for _, statement := range []string{
 		`DELETE FROM pairings WHERE channel = ?1 AND account = ?2
 			AND user_id IN (SELECT user_id FROM pairings WHERE channel = ?1 AND account = '')`,
@@ -130,7 +130,7 @@ var ErrNotFound = errors.New("no such bot")
 // Release lets the bot that serves the channel answer and send what waits for another bot, and returns what that is. It returns
 // ErrNotFound for a bot that is not known.
 func (b *Bots) Release(ctx context.Context, a conversation.Account) (released Queue, err error) {
-	err = b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = b.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		released = Queue{Channel: a.Channel, Account: a.ID}
 		var known bool
 		err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM channel_health WHERE channel = ? AND account = ?)`, a.Channel, a.ID).Scan(&known)

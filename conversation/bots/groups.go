@@ -37,7 +37,7 @@ func (b *Bots) SetGroup(ctx context.Context, g Group) (changed bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	err = b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = b.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		var before string
 		err := tx.QueryRowContext(ctx, `SELECT state FROM bot_groups WHERE channel = ? AND account = ? AND group_id = ?`, g.Bot.Channel, g.Bot.ID, g.ID).Scan(&before)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {

@@ -2,7 +2,6 @@ package bots
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
@@ -33,7 +32,7 @@ type Health struct {
 // SetHealth stores how a channel fares now on this node. Each node has a state of its own: what fails on one of them must not
 // be hidden by another one's success.
 func (b *Bots) SetHealth(ctx context.Context, of conversation.Account, state, detail string) error {
-	return b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return b.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		const other = `state = excluded.state, detail = excluded.detail, changed_at = excluded.changed_at`
 		_, err := tx.ExecContext(ctx, db.Either(
 			`INSERT INTO channel_health (channel, account, state, detail, changed_at) VALUES (?1, ?2, ?3, ?4, ?5)

@@ -60,7 +60,7 @@ func (b *Branches) Forks(ctx context.Context, c conversation.Conversation) (list
 // the newest message that follows it. The error is conversation.ErrNotFound for a message
 // that is no version. The caller holds the session's lock.
 func (b *Branches) Choose(ctx context.Context, c conversation.Conversation, version int64) error {
-	return b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return b.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		tree, err := branching.Read(ctx, tx, c.Row())
 		if err != nil {
 			return err
@@ -84,7 +84,7 @@ func (b *Branches) Choose(ctx context.Context, c conversation.Conversation, vers
 
 // store stores the tip of the branch that was chosen, and the state that belongs to it. The
 // window is chosen anew.
-func (b *Branches) store(ctx context.Context, tx *sql.Tx, row, tip, newest int64) error {
+func (b *Branches) store(ctx context.Context, tx db.Tx, row, tip, newest int64) error {
 	var now, then []byte
 	err := tx.QueryRowContext(ctx, `
 		SELECT coalesce(c.state, '{}'), coalesce(b.state, c.state, '{}') FROM conversations c LEFT JOIN branch_states b ON b.conversation_id = c.id AND b.tip = ?

@@ -140,7 +140,7 @@ func (b *Budgets) countDead(ctx context.Context) error {
 	if len(dead) == 0 {
 		return nil
 	}
-	return b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return b.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		for _, process := range dead {
 			if err := b.count(ctx, tx, `process = ?`, process); err != nil {
 				return err
@@ -151,7 +151,7 @@ func (b *Budgets) countDead(ctx context.Context) error {
 }
 
 // count deletes the reservations that a condition selects and counts them as used.
-func (b *Budgets) count(ctx context.Context, tx *sql.Tx, condition string, args ...any) error {
+func (b *Budgets) count(ctx context.Context, tx db.Tx, condition string, args ...any) error {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM budget_reservations WHERE `+condition+` RETURNING id, day, person, session, tokens, cost`, args...)
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func (b *Budgets) nextEnd() <-chan struct{} {
 
 // try reserves a call, and returns nil if it has to wait.
 func (b *Budgets) try(ctx context.Context, call Call) (r *Reservation, err error) {
-	err = b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = b.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		r = nil
 		now := b.now()
 		day := dayOf(now, b.zone)
@@ -253,7 +253,7 @@ func (b *Budgets) try(ctx context.Context, call Call) (r *Reservation, err error
 }
 
 // lockCaps keeps other nodes from reserving calls under the same caps until the transaction ends. SQLite has one writer.
-func (b *Budgets) lockCaps(ctx context.Context, tx *sql.Tx, call Call, day string) error {
+func (b *Budgets) lockCaps(ctx context.Context, tx db.Tx, call Call, day string) error {
 	for _, scope := range []Scope{Person, Session, Total} {
 		owner, is := call.owner(scope)
 		if !is || !slices.ContainsFunc(b.caps, func(c Cap) bool { return c.Scope == scope }) {
@@ -270,7 +270,7 @@ func (b *Budgets) lockCaps(ctx context.Context, tx *sql.Tx, call Call, day strin
 
 // fits reports whether a call fits beside what is used and reserved. One that is alone may use
 // what is left and more; the error is a *Refused when nothing is left.
-func (b *Budgets) fits(ctx context.Context, tx *sql.Tx, call Call, day string, now time.Time) (bool, error) {
+func (b *Budgets) fits(ctx context.Context, tx db.Tx, call Call, day string, now time.Time) (bool, error) {
 	fits := true
 	for _, c := range b.caps {
 		owner, is := call.owner(c.Scope)
@@ -325,7 +325,7 @@ func (b *Budgets) End(ctx context.Context, r *Reservation, used Amount) (warning
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	defer b.announce()
-	err = b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+	err = b.db.Write(ctx, func(ctx context.Context, tx db.Tx) (err error) {
 		warnings = nil
 		result, err := tx.ExecContext(ctx, `DELETE FROM budget_reservations WHERE id = ? AND process = ?`, r.id, b.process)
 		if err != nil {
@@ -349,7 +349,7 @@ func (b *Budgets) End(ctx context.Context, r *Reservation, used Amount) (warning
 }
 
 // addAll adds what a call has used in each scope, and returns what is to be warned of.
-func (b *Budgets) addAll(ctx context.Context, tx *sql.Tx, r *Reservation, used Amount) (warnings []Use, err error) {
+func (b *Budgets) addAll(ctx context.Context, tx db.Tx, r *Reservation, used Amount) (warnings []Use, err error) {
 	for _, scope := range []Scope{Person, Session, Total} {
 		if owner, is := r.call.owner(scope); is {
 			over, err := b.add(ctx, tx, r.day, scope, owner, used, r.call.Unseen)
@@ -374,7 +374,7 @@ func (b *Budgets) announce() {
 const warnAt = 80
 
 // add adds what a call has used, and returns what is to be warned of.
-func (b *Budgets) add(ctx context.Context, tx *sql.Tx, day string, scope Scope, owner string, used Amount, unseen bool) (warnings []Use, err error) {
+func (b *Budgets) add(ctx context.Context, tx db.Tx, day string, scope Scope, owner string, used Amount, unseen bool) (warnings []Use, err error) {
 	var sum Amount
 	var warned bool
 	err = tx.QueryRowContext(ctx, `
@@ -398,7 +398,7 @@ func (b *Budgets) add(ctx context.Context, tx *sql.Tx, day string, scope Scope, 
 // keepDays is for how many days the sums are kept.
 const keepDays = 62
 
-func (b *Budgets) forget(ctx context.Context, tx *sql.Tx) error {
+func (b *Budgets) forget(ctx context.Context, tx db.Tx) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM budget_days WHERE day < ?`, dayOf(b.now().AddDate(0, 0, -keepDays), b.zone))
 	return err
 }

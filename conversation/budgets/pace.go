@@ -32,7 +32,7 @@ func (p *Paces) PerMinute() int { return p.perMinute }
 // Take takes one of the answers of a person for the message with this ID, and returns 0; or how
 // long it is until there is one. A message takes one answer, however often it asks.
 func (p *Paces) Take(ctx context.Context, person string, message int64) (wait time.Duration, err error) {
-	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		wait, err = p.take(ctx, tx, person, message)
 		return err
 	})
@@ -41,7 +41,7 @@ func (p *Paces) Take(ctx context.Context, person string, message int64) (wait ti
 
 // take counts the answers by when the person has all of them again: each takes its part of a
 // minute to come back.
-func (p *Paces) take(ctx context.Context, tx *sql.Tx, person string, message int64) (time.Duration, error) {
+func (p *Paces) take(ctx context.Context, tx db.Tx, person string, message int64) (time.Duration, error) {
 	var had bool
 	err := tx.QueryRowContext(ctx, `SELECT had_turn FROM inbox WHERE id = ?`, message).Scan(&had)
 	if had || errors.Is(err, sql.ErrNoRows) {
@@ -66,14 +66,14 @@ func (p *Paces) take(ctx context.Context, tx *sql.Tx, person string, message int
 }
 
 // lockPerson keeps other nodes from counting the answers of a person until the transaction ends. SQLite has one writer.
-func lockPerson(ctx context.Context, tx *sql.Tx, person string, now time.Time) error {
+func lockPerson(ctx context.Context, tx db.Tx, person string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, db.Either(`SELECT ?1, ?2`,
 		`INSERT INTO paces (person, full_at) VALUES (?1, ?2) ON CONFLICT (person) DO UPDATE SET full_at = paces.full_at`), person, db.Millis(now))
 	return err
 }
 
 // count stores that a person has got an answer for a message.
-func count(ctx context.Context, tx *sql.Tx, person string, message int64, now, full time.Time) error {
+func count(ctx context.Context, tx db.Tx, person string, message int64, now, full time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE inbox SET had_turn = 1 WHERE id = ?`, message)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `
@@ -88,7 +88,7 @@ func count(ctx context.Context, tx *sql.Tx, person string, message int64, now, f
 
 // fullAt returns when a person has all answers again, now or within a minute: a clock that was
 // put back must not keep anybody waiting for longer.
-func fullAt(ctx context.Context, tx *sql.Tx, person string, now time.Time) (time.Time, error) {
+func fullAt(ctx context.Context, tx db.Tx, person string, now time.Time) (time.Time, error) {
 	var at int64
 	err := tx.QueryRowContext(ctx, `SELECT full_at FROM paces WHERE person = ?`, person).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -28,7 +28,7 @@ func New(store *conversation.Store) *Catalog { return &Catalog{store, store.DB()
 // Pin puts a session at the top of lists, or takes it from there. The error is
 // ErrNoSession for a session that does not exist.
 func (c *Catalog) Pin(ctx context.Context, key conversation.Key, pinned bool) error {
-	return c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return c.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		result, err := tx.ExecContext(ctx, `UPDATE sessions SET pinned = ? WHERE key = ?`, pinned, string(key))
 		if err != nil {
 			return err

@@ -77,7 +77,7 @@ func (f *Files) Put(ctx context.Context, u Upload) (ref string, size int64, err 
 			f.abandon(ctx, id)
 			return "", size, err
 		}
-		err = f.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		err = f.db.Write(ctx, func(ctx context.Context, tx db.Tx) (err error) {
 			if n == 0 {
 				if id, err = insertUpload(ctx, tx, u, ref, f.store.Now()); err != nil {
 					return err
@@ -106,13 +106,13 @@ func (f *Files) abandon(ctx context.Context, id int64) {
 	if id == 0 {
 		return
 	}
-	_ = f.db.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *sql.Tx) error {
+	_ = f.db.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE uploads SET state = ? WHERE id = ?`, uploads.Taken, id)
 		return err
 	})
 }
 
-func insertUpload(ctx context.Context, tx *sql.Tx, u Upload, ref string, at time.Time) (id int64, err error) {
+func insertUpload(ctx context.Context, tx db.Tx, u Upload, ref string, at time.Time) (id int64, err error) {
 	return db.Insert(ctx, tx, `
 		INSERT INTO uploads (ref, session, name, media_type, size, state, created_at) VALUES (?, ?, ?, ?, 0, ?, ?)`,
 		ref, string(u.Key), db.Text(u.Name), db.Text(u.MediaType), uploads.Coming, db.Millis(at))

@@ -203,7 +203,7 @@ func receive(draft *blobs.Draft, body io.Reader, limits Limits, used usage) erro
 // keepBytes adds the row of a file that was received. Others may have stored files
 // meanwhile, so the limits are checked once more.
 func (f *Files) keepBytes(ctx context.Context, in Incoming, draft *blobs.Draft, limits Limits) (id int64, err error) {
-	err = f.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = f.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		used, err := f.used(ctx, tx, in.Session)
 		if err == nil {
 			err = used.check(limits, draft.Size())
@@ -284,7 +284,7 @@ const maxMissing = 10
 // says that there will be none.
 func (f *Files) Postpone(ctx context.Context, id int64, attempts int, next time.Time) error {
 	at := sql.NullInt64{Int64: db.Millis(next), Valid: !next.IsZero()}
-	return f.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return f.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE files SET attempts = ?, next_at = ? WHERE id = ?`, attempts, at, id)
 		return err
 	})

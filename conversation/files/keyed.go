@@ -68,7 +68,7 @@ func (f *Files) PutOnce(ctx context.Context, u Upload, id string) (Uploaded, err
 // that one, and this one is deleted.
 func (f *Files) named(ctx context.Context, u Upload, id string, stored Uploaded) (Uploaded, error) {
 	won := false
-	err := f.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := f.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		result, err := tx.ExecContext(ctx, `UPDATE OR IGNORE uploads SET key = ?, hash = ? WHERE ref = ?`, id, stored.hash, stored.Ref)
 		if err != nil {
 			return err

@@ -178,7 +178,7 @@ func (f *Files) AddForm(ctx context.Context, file File, form Form) error {
 	if form.Data == nil {
 		form.Data = []byte{}
 	}
-	return f.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return f.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO blob_forms (blob_id, form, media_type, data, problem)
 			SELECT id, ?, ?, ?, ? FROM blobs WHERE id = ? ON CONFLICT (blob_id, form) DO NOTHING`,

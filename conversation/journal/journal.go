@@ -132,7 +132,7 @@ func (j *Journal) add(ctx context.Context, run Run, harmless bool, e entry) (sto
 	if harmless {
 		write = j.db.WriteQuickly
 	}
-	err = write(ctx, string(run.Key), func(ctx context.Context, tx *sql.Tx) (err error) {
+	err = write(ctx, string(run.Key), func(ctx context.Context, tx db.Tx) (err error) {
 		if stored, err = e.withKeptPictures(ctx, tx, run.ID, j.now()); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (j *Journal) add(ctx context.Context, run Run, harmless bool, e entry) (sto
 }
 
 // insertEntry adds an entry to the journal of a run, which it opens where that is not done.
-func insertEntry(ctx context.Context, tx *sql.Tx, run Run, entry string) error {
+func insertEntry(ctx context.Context, tx db.Tx, run Run, entry string) error {
 	for opened := false; ; opened = true {
 		result, err := tx.ExecContext(ctx, `
 			INSERT INTO journal_entries (run_id, n, entry)
@@ -171,7 +171,7 @@ func insertEntry(ctx context.Context, tx *sql.Tx, run Run, entry string) error {
 }
 
 // withKeptPictures stores the bytes of the pictures of an entry, which its text does not have.
-func (e entry) withKeptPictures(ctx context.Context, tx *sql.Tx, run int64, at time.Time) (entry, error) {
+func (e entry) withKeptPictures(ctx context.Context, tx db.Tx, run int64, at time.Time) (entry, error) {
 	var err error
 	switch {
 	case e.Round != nil:
@@ -188,7 +188,7 @@ func (e entry) withKeptPictures(ctx context.Context, tx *sql.Tx, run int64, at t
 
 // open stores that a run is under way. One that has a journal has got further: its tries begin anew. One that has none
 // begins from the start, and what it may have asked before counts no more.
-func open(ctx context.Context, tx *sql.Tx, run Run) error {
+func open(ctx context.Context, tx db.Tx, run Run) error {
 	took, err := json.Marshal(run.Took)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func open(ctx context.Context, tx *sql.Tx, run Run) error {
 // TakeUp stores that this process works on a run whose journal another one has left. It returns how many processes have
 // done so since the run's newest entry, which is how many have died in its current step.
 func (j *Journal) TakeUp(ctx context.Context, id int64) (tries int, err error) {
-	err = j.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = j.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		err := tx.QueryRowContext(ctx, `UPDATE journals SET tries = tries + 1 WHERE run_id = ? RETURNING tries`, id).Scan(&tries)
 		if errors.Is(err, sql.ErrNoRows) { // somebody has deleted it meanwhile
 			err = nil
@@ -220,7 +220,7 @@ func (j *Journal) TakeUp(ctx context.Context, id int64) (tries int, err error) {
 
 // Suspend stores that this process leaves a run in good order, so that what it has begun counts as no failed try.
 func (j *Journal) Suspend(ctx context.Context, id int64) error {
-	return j.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return j.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE journals SET tries = 0 WHERE run_id = ? AND tries > 0`, id)
 		return err
 	})

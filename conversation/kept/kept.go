@@ -115,7 +115,7 @@ func (r Replies) Answer(ctx context.Context, channel, sourceID string) (Answer, 
 // knows it no longer. An answer that other inbound share stays for those. The messages of the
 // conversation are left as they are. It returns ErrNoAnswer if there is none.
 func (r Replies) Forget(ctx context.Context, channel, sourceID string) error {
-	return r.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return r.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		n, err := rows.ForgetAnswer(ctx, tx, channel, sourceID)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("%w: %q by %s", ErrNoAnswer, sourceID, channel)

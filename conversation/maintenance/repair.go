@@ -263,7 +263,7 @@ func indexAll(ctx context.Context, d *db.DB, told func(done, total int64)) error
 		}
 		var left int64
 		done := false
-		err := d.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		err := d.Write(ctx, func(ctx context.Context, tx db.Tx) (err error) {
 			for range catchUpSteps {
 				if done, err = d.StepChore(ctx, tx); done || err != nil {
 					return err

@@ -29,7 +29,7 @@ func (p *Pairings) BindName(ctx context.Context, channel, name, holder string) (
 	if bound, err = holderOf(ctx, p.db, channel, name); !errors.Is(err, sql.ErrNoRows) {
 		return bound, db.Explain(err)
 	}
-	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO bound_names (channel, name, holder, bound_at) VALUES (?, ?, ?, ?)
 			ON CONFLICT (channel, name) DO NOTHING`, channel, name, holder, db.Millis(p.now()))
@@ -50,7 +50,7 @@ func holderOf(ctx context.Context, q db.Querier, channel, name string) (holder s
 // none.
 func (p *Pairings) ReleaseName(ctx context.Context, channel, name string) (released BoundName, err error) {
 	name = strings.ToLower(name)
-	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		released, err = scanBoundName(tx.QueryRowContext(ctx, selectBoundNames+`WHERE channel = ? AND name = ?`, channel, name))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%w: %q of %s", ErrNotBound, name, channel)

@@ -50,7 +50,7 @@ var ErrNotFound = errors.New("no such pairing")
 // Ask returns the pairing of a person with a bot. A person who has none, or whose code has expired, gets a new code, and
 // fresh is true. Beyond 10,000 open codes of a bot, the oldest is deleted.
 func (p *Pairings) Ask(ctx context.Context, of conversation.Account, user, name string) (asked Pairing, fresh bool, err error) {
-	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		now := p.now()
 		asked, err = scanPairing(tx.QueryRowContext(ctx, selectPairings+ofPerson+` ORDER BY approved_at IS NULL, expires_at DESC LIMIT 1`, of.Channel, of.ID, user))
 		if fresh = errors.Is(err, sql.ErrNoRows) || err == nil && asked.ApprovedAt.IsZero() && !now.Before(asked.ExpiresAt); !fresh {
@@ -103,7 +103,7 @@ func readCode(text string) string {
 
 // Approve pairs the person who was told a code. It returns ErrNotFound for a code that is unknown or has expired.
 func (p *Pairings) Approve(ctx context.Context, code string) (approved Pairing, err error) {
-	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		now, code := db.Millis(p.now()), readCode(code)
 		approved, err = scanPairing(tx.QueryRowContext(ctx, selectPairings+`WHERE code = ? AND expires_at > ?`, code, now))
 		if errors.Is(err, sql.ErrNoRows) {
@@ -122,7 +122,7 @@ func (p *Pairings) Approve(ctx context.Context, code string) (approved Pairing, 
 // Revoke deletes the pairings and open codes of a person, with one bot or, if none is named, with all bots of the
 // channel. It returns what it deleted, and ErrNotFound if there was nothing.
 func (p *Pairings) Revoke(ctx context.Context, of conversation.Account, user string) (revoked []Pairing, err error) {
-	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		revoked, err = readPairings(ctx, tx, selectPairings+ofPerson+` ORDER BY account`, of.Channel, of.ID, user)
 		if err == nil && len(revoked) == 0 {
 			err = fmt.Errorf("%w: %s has nobody with the id %q", ErrNotFound, of, user)

@@ -2,7 +2,6 @@ package pairing
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -124,7 +123,7 @@ func TestOpenCodesAreLimited(t *testing.T) {
 	elsewhere, _ := mustAsk(t, s, "discord", "0")
 	oldest, _ := mustAsk(t, s, "telegram", "0")
 	second, _ := mustAsk(t, s, "telegram", "1")
-	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := s.db.Write(t.Context(), func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			WITH RECURSIVE n (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM n WHERE n < ? - 1)
 			INSERT INTO pairings (channel, user_id, name, code, asked_at, expires_at)

@@ -44,7 +44,7 @@ func (p *Places) MovePlace(ctx context.Context, from, to conversation.Key, readd
 	if from.Channel() != to.Channel() || from == to {
 		return moved, fmt.Errorf("%w: %s can't move to %s", conversation.ErrInvalid, from, to)
 	}
-	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		moved, err = movePlace(ctx, tx, from, to, readdress, db.Millis(p.now()))
 		if err != nil {
 			return fmt.Errorf("move %s to %s: %w", from, to, err)
@@ -54,7 +54,7 @@ func (p *Places) MovePlace(ctx context.Context, from, to conversation.Key, readd
 	return moved, err
 }
 
-func movePlace(ctx context.Context, tx *sql.Tx, from, to conversation.Key, readdress func(string) string, now int64) (moved Moved, err error) {
+func movePlace(ctx context.Context, tx db.Tx, from, to conversation.Key, readdress func(string) string, now int64) (moved Moved, err error) {
 	session, err := rows.SessionOf(ctx, tx, string(from))
 	if err != nil || session == string(to) { // which moved to from before: one of the two is out of date
 		return moved, err
@@ -85,7 +85,7 @@ func movePlace(ctx context.Context, tx *sql.Tx, from, to conversation.Key, readd
 
 // readdressRows changes the addresses in those rows of a table that belong to the
 // session.
-func readdressRows(ctx context.Context, tx *sql.Tx, table, which, session string, readdress func(string) string) error {
+func readdressRows(ctx context.Context, tx db.Tx, table, which, session string, readdress func(string) string) error {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT id, address FROM `+table+` WHERE session_id = (SELECT id FROM sessions WHERE key = ?) AND `+which, session)
 	if err != nil {
@@ -158,7 +158,7 @@ func (p *Places) PlaceName(ctx context.Context, place conversation.Key) (name st
 // session, and wakes the session that adopted it, whose key is returned, or "" if
 // there was nothing to move.
 func (p *Places) AdoptPlace(ctx context.Context, place conversation.Key) (session conversation.Key, err error) {
-	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		session, err = adoptPlace(ctx, tx, place, db.Millis(p.now()))
 		if err != nil {
 			return fmt.Errorf("adopt %s: %w", place, err)
@@ -168,7 +168,7 @@ func (p *Places) AdoptPlace(ctx context.Context, place conversation.Key) (sessio
 	return session, err
 }
 
-func adoptPlace(ctx context.Context, tx *sql.Tx, place conversation.Key, now int64) (conversation.Key, error) {
+func adoptPlace(ctx context.Context, tx db.Tx, place conversation.Key, now int64) (conversation.Key, error) {
 	session, err := rows.SessionOf(ctx, tx, string(place))
 	if err != nil || session == string(place) {
 		return "", err

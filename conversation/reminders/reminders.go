@@ -5,7 +5,6 @@ package reminders
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -59,7 +58,7 @@ var ErrFull = errors.New("there is no room for another reminder")
 // call, if that is not "", returns the reminder that the first one stored.
 func (r *Reminders) Add(ctx context.Context, asked conversation.Inbound, call string, wanted Reminder) (added Reminder, err error) {
 	now := r.store.Now()
-	err = r.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = r.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		list, err := read(ctx, tx, `call = ?`, call)
 		if err != nil || call != "" && len(list) > 0 {
 			added = first(list)
@@ -145,7 +144,7 @@ func (r *Reminders) DeleteAny(ctx context.Context, session conversation.Key, num
 }
 
 func (r *Reminders) remove(ctx context.Context, condition string, args ...any) (deleted bool, err error) {
-	err = r.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = r.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		result, err := tx.ExecContext(ctx, `DELETE FROM reminders WHERE `+condition, args...)
 		if err != nil {
 			return err

@@ -55,7 +55,7 @@ func (r *Reminders) accountsOf(channel, person string) []string {
 // SetZone stores the time zone of the sender of a message, which holds for all accounts of the
 // person.
 func (r *Reminders) SetZone(ctx context.Context, of conversation.Inbound, zone *time.Location) error {
-	return r.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return r.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO time_zones (channel, person, zone, updated_at) VALUES (?, ?, ?, ?)
 			ON CONFLICT (channel, person) DO UPDATE SET zone = excluded.zone, updated_at = excluded.updated_at`,

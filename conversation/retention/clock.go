@@ -94,7 +94,7 @@ func (r *Retention) lookAtClock(ctx context.Context, trust bool) (c Clock, err e
 	now := r.readClocks()
 	var row clockRow
 	var trusted int64
-	err = r.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+	err = r.db.Write(ctx, func(ctx context.Context, tx db.Tx) (err error) {
 		if row, trusted, err = nextClockRow(ctx, tx, r.clock.last, now); err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func nextClockRow(ctx context.Context, q db.Querier, last clockLook, now clockRe
 // holdHours is how many whole hours before the present one are looked at.
 const holdHours = int64(clockHold / time.Hour)
 
-func storeClockRow(ctx context.Context, tx *sql.Tx, row clockRow) error {
+func storeClockRow(ctx context.Context, tx db.Tx, row clockRow) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO clock (hour, ran, wall, lowest) VALUES (?, ?, ?, ?)
 		ON CONFLICT (hour) DO UPDATE SET ran = excluded.ran, wall = excluded.wall, lowest = CASE WHEN excluded.lowest < clock.lowest THEN excluded.lowest ELSE clock.lowest END`,

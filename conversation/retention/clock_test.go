@@ -2,7 +2,6 @@ package retention
 
 import (
 	"context"
-	"database/sql"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/internal/db"
 	"parley/conversation/pairing"
 	"parley/conversation/storetest"
 )
@@ -255,7 +255,7 @@ func TestDatabaseWithoutAClockTrustsItsNewestRow(t *testing.T) {
 	m.talk("telegram:chat:7", 1)
 	forget := func() {
 		t.Helper()
-		err := m.s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		err := m.s.db.Write(t.Context(), func(ctx context.Context, tx db.Tx) error {
 			_, err := tx.ExecContext(ctx, `DELETE FROM clock`)
 			return err
 		})

@@ -2,7 +2,6 @@ package retention
 
 import (
 	"context"
-	"database/sql"
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
@@ -131,7 +130,7 @@ const forgetEmpty = `
 // hide marks conversations as deleted, and returns those that it has marked: a conversation may have
 // been used again since it was read.
 func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated, err error) {
-	err = c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = c.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		hidden = make([]Outdated, 0, len(batch))
 		for _, o := range batch {
 			var still bool

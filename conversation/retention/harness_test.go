@@ -2,11 +2,11 @@ package retention
 
 import (
 	"context"
-	"database/sql"
 	"testing"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/storetest"
 )
 
@@ -44,7 +44,7 @@ func count(t testing.TB, s store, query string) int64 {
 // whether nothing is left to do.
 func step(t testing.TB, s store, query string) (gone int64, done bool) {
 	t.Helper()
-	err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
+	err := s.DB().Write(t.Context(), func(ctx context.Context, tx db.Tx) (err error) {
 		var before, left int64
 		if err := tx.QueryRowContext(ctx, query).Scan(&before); err != nil {
 			return err

@@ -5,7 +5,6 @@ package retention
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"parley/conversation"
@@ -190,7 +189,7 @@ func (c *cleaner) pairings(ctx context.Context) error {
 	if !c.deletes {
 		return c.db.QueryRowContext(ctx, `SELECT count(*) `+expired, db.Millis(c.at)).Scan(&c.cleaned.Pairings)
 	}
-	return c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return c.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		result, err := tx.ExecContext(ctx, `DELETE `+expired, db.Millis(c.at))
 		if err == nil {
 			c.cleaned.Pairings, err = result.RowsAffected()
@@ -216,7 +215,7 @@ func (c *cleaner) uploads(ctx context.Context) error {
 	if !c.deletes {
 		return nil
 	}
-	return c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return c.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE uploads SET state = 'taken', key = NULL WHERE state IN ('coming', 'ready') AND created_at <= ?`,
 			db.Millis(c.at.Add(-uploads.Keep)))
 		if err == nil {

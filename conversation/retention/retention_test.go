@@ -2,7 +2,6 @@ package retention
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/catalog"
+	"parley/conversation/internal/db"
 	"parley/conversation/pairing"
 	"parley/conversation/storetest"
 )
@@ -300,7 +300,7 @@ func fillDone(t testing.TB, s store, rows, conversations int) {
 		if strings.Contains(query, "FROM n") {
 			query = upTo + query
 		}
-		err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		err := s.db.Write(t.Context(), func(ctx context.Context, tx db.Tx) error {
 			_, err := tx.ExecContext(ctx, query, fill.n)
 			return err
 		})

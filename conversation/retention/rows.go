@@ -2,7 +2,6 @@ package retention
 
 import (
 	"context"
-	"database/sql"
 
 	"parley/conversation/internal/db"
 )
@@ -109,7 +108,7 @@ func (c *cleaner) pruneSome(ctx context.Context, p prunable, after int64, n int)
 	if !c.deletes {
 		return p.look(ctx, c.db, after, c.doneBefore, n)
 	}
-	err = c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+	err = c.db.Write(ctx, func(ctx context.Context, tx db.Tx) (err error) {
 		if found, err = p.look(ctx, tx, after, c.doneBefore, n); err != nil || found.old == 0 {
 			return err
 		}

@@ -139,7 +139,7 @@ func newArchive(b *testing.B) *archive {
 	}
 	var size int64
 	for from := 0; made == 0 && from < archiveOf; from += 5_000 {
-		err := store.DB().Write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		err := store.DB().Write(b.Context(), func(ctx context.Context, tx db.Tx) error {
 			n, err := a.fill(ctx, tx, from, from+5_000)
 			size += n
 			return err
@@ -184,7 +184,7 @@ func (a *archive) queryChinese(words int) Query {
 
 // fill adds messages, every second of them an answer, with their rows in the inbox, the outbox and the runs.
 // It returns the size of their texts in bytes.
-func (a *archive) fill(ctx context.Context, tx *sql.Tx, from, to int) (size int64, err error) {
+func (a *archive) fill(ctx context.Context, tx db.Tx, from, to int) (size int64, err error) {
 	exec := func(query string, args ...any) {
 		if err == nil {
 			_, err = tx.ExecContext(ctx, query, args...)

@@ -4,7 +4,6 @@ package settings
 
 import (
 	"context"
-	"database/sql"
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
@@ -20,7 +19,7 @@ type Settings struct {
 // Set replaces the settings of a session, which is made when it is new. They hold from the
 // next run on.
 func Set(ctx context.Context, store *conversation.Store, key conversation.Key, s Settings) error {
-	return store.DB().Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return store.DB().Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		session, _, err := rows.EnterSession(ctx, tx, string(key), "", db.Millis(store.Now()))
 		if err == nil {
 			_, err = tx.ExecContext(ctx, `UPDATE sessions SET model = ?, agent = ? WHERE id = ?`, db.Text(s.Model), db.Text(s.Agent), session)

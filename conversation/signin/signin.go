@@ -35,12 +35,12 @@ const (
 
 // Add stores that the browser with this id is signed in until a time.
 func (s *SignIns) Add(ctx context.Context, id string, until time.Time) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		return add(ctx, tx, id, s.now(), until)
 	})
 }
 
-func add(ctx context.Context, tx *sql.Tx, id string, now, until time.Time) error {
+func add(ctx context.Context, tx db.Tx, id string, now, until time.Time) error {
 	_, err := tx.ExecContext(ctx, `
 		DELETE FROM signins WHERE expires_at <= ?1 OR id IN (
 			SELECT id FROM signins ORDER BY created_at DESC LIMIT `+db.NoLimit+` OFFSET ?2)`, db.Millis(now), maxSignIns-1)
@@ -61,7 +61,7 @@ func (s *SignIns) Has(ctx context.Context, id string) (bool, error) {
 
 // End signs out the browser with this id for good.
 func (s *SignIns) End(ctx context.Context, id string) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM signins WHERE id = ?`, id)
 		return err
 	})
@@ -69,7 +69,7 @@ func (s *SignIns) End(ctx context.Context, id string) error {
 
 // AddCode stores a code that signs in one browser, and lasts so long.
 func (s *SignIns) AddCode(ctx context.Context, code string, lasts time.Duration) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		now := s.now()
 		_, err := tx.ExecContext(ctx, `
 			DELETE FROM signin_codes WHERE expires_at <= ?1 OR hash IN (
@@ -91,7 +91,7 @@ func (s *SignIns) Redeem(ctx context.Context, code, id string, until time.Time) 
 	if err != nil || !valid {
 		return false, db.Explain(err)
 	}
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		now := s.now()
 		result, err := tx.ExecContext(ctx, `DELETE FROM signin_codes WHERE hash = ? AND expires_at > ?`, code, db.Millis(now))
 		if err != nil {
@@ -131,7 +131,7 @@ func (s *SignIns) SetServer(ctx context.Context, server Server) error {
 	if err != nil {
 		return err
 	}
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		if !s.isShared {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM signin_codes`); err != nil {
 				return err

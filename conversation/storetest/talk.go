@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/state"
 )
 
@@ -189,7 +190,7 @@ func Texts(messages []conversation.Message) []string {
 func Chores(t testing.TB, s *conversation.Store) (steps int) {
 	t.Helper()
 	for done := false; !done; steps++ {
-		err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
+		err := s.DB().Write(t.Context(), func(ctx context.Context, tx db.Tx) (err error) {
 			done, err = s.DB().StepChore(ctx, tx)
 			return err
 		})

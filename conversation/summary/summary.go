@@ -97,7 +97,7 @@ func (s *Summaries) Stretch(ctx context.Context, id string, before int64, tokens
 // Add stores a summary of a stretch and of the summary that it follows on. It stores nothing, and reports false, if the
 // conversation has changed meanwhile: messages of the stretch were taken back, or another process has summarised them.
 func (s *Summaries) Add(ctx context.Context, t Stretch, content string, tokens int) (stored bool, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		stored = false
 		latest, err := newest(ctx, tx, t.Conversation)
 		if err != nil || latest.Through != t.After.Through {
@@ -121,7 +121,7 @@ func (s *Summaries) Add(ctx context.Context, t Stretch, content string, tokens i
 
 // Drop deletes the summaries of a conversation that cover the message with a seq.
 func (s *Summaries) Drop(ctx context.Context, id string, seq int64) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			DELETE FROM summaries WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ?) AND through >= ?`, id, seq)
 		return err

@@ -35,7 +35,7 @@ func (l *Lists) Of(ctx context.Context, server, settings string) ([]byte, error)
 
 // Store stores what a server lists, in place of what it listed before.
 func (l *Lists) Store(ctx context.Context, server, settings string, list []byte) error {
-	err := l.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := l.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO tool_lists (server, settings, tools, updated_at) VALUES (?, ?, ?, ?)
 			ON CONFLICT (server) DO UPDATE SET settings = excluded.settings, tools = excluded.tools, updated_at = excluded.updated_at`,

@@ -2,7 +2,6 @@ package usage
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"parley/conversation"
@@ -23,7 +22,7 @@ type Background struct {
 // AddBackground stores model calls with their run and adds their tokens to the sums. If the conversation was deleted
 // meanwhile, it adds only to the sums.
 func (u *Usage) AddBackground(ctx context.Context, b Background) error {
-	return u.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return u.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		for _, step := range b.Steps {
 			if err := addBackground(ctx, tx, b, step, db.Millis(u.store.Now())); err != nil {
 				return fmt.Errorf("add a call made after run %d: %w", b.Run, err)
@@ -33,7 +32,7 @@ func (u *Usage) AddBackground(ctx context.Context, b Background) error {
 	})
 }
 
-func addBackground(ctx context.Context, tx *sql.Tx, b Background, step steps.Step, now int64) error {
+func addBackground(ctx context.Context, tx db.Tx, b Background, step steps.Step, now int64) error {
 	text, err := steps.EncodeOne(step)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package usage
 
 import (
 	"context"
-	"database/sql"
 	"math"
 
 	"parley/conversation/internal/db"
@@ -31,7 +30,7 @@ const billionths = 1e9
 // AddEmbeddings adds requests that were made within the present hour to the sums.
 func (u *Usage) AddEmbeddings(ctx context.Context, made Embeddings) error {
 	cost := int64(math.Round(min(made.Cost*billionths, math.MaxInt64/4)))
-	return u.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return u.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO embedding_totals (hour, model, requests, failed, tokens, cost) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (hour, model) DO UPDATE SET requests = embedding_totals.requests + excluded.requests, failed = embedding_totals.failed + excluded.failed,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/internal/runtotals"
 	"parley/conversation/internal/sqlite"
 	"parley/conversation/retention"
@@ -206,7 +207,7 @@ func BenchmarkStats(b *testing.B) {
 	const runs, people, hours = 500_000, 1000, 30 * 24
 	s := storetest.New(b)
 	end := time.Now().Truncate(time.Hour)
-	err := s.DB().Write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := s.DB().Write(b.Context(), func(ctx context.Context, tx db.Tx) error {
 		for _, statement := range []string{
 			`WITH RECURSIVE run (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM run WHERE id < :runs)
 			INSERT INTO run_totals

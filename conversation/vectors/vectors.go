@@ -66,7 +66,7 @@ type Generation int64
 // Use sets the model that makes the vectors from now on. If it is another one than before, renewed is true: the vectors of
 // that one are no longer found, and all messages get new ones.
 func (v *Vectors) Use(ctx context.Context, model Model) (g Generation, renewed bool, err error) {
-	err = v.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = v.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		g, renewed = 0, false
 		known, err := read(ctx, tx)
 		if g = known.generation; err != nil || known.Model == model && g > 0 {
@@ -89,7 +89,7 @@ func (v *Vectors) Use(ctx context.Context, model Model) (g Generation, renewed b
 }
 
 // list lists all messages. The lock keeps others from being stored until the model is set, from when on a trigger lists them.
-func list(ctx context.Context, tx *sql.Tx) error {
+func list(ctx context.Context, tx db.Tx) error {
 	if _, err := tx.ExecContext(ctx, `LOCK TABLE messages IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (v *Vectors) Claim(ctx context.Context, g Generation, owner Owner) (claim C
 	if err != nil || left == 0 || s.takenFrom(owner, v.now()) {
 		return claim, false, db.Explain(err)
 	}
-	err = v.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+	err = v.db.Write(ctx, func(ctx context.Context, tx db.Tx) (err error) {
 		claim, more = Claim{}, false
 		if s, err = v.current(ctx, tx, g); err != nil || s.takenFrom(owner, v.now()) {
 			return err
@@ -207,7 +207,7 @@ func (s state) takenFrom(owner Owner, now time.Time) bool {
 	return strings.HasPrefix(s.owner, owner.Process+"/") && s.owner != owner.String() && left > 0 && left <= claimLasts.Milliseconds() // else a clock was changed
 }
 
-func (v *Vectors) claim(ctx context.Context, tx *sql.Tx, s state, owner Owner) (claim Claim, more bool, err error) {
+func (v *Vectors) claim(ctx context.Context, tx db.Tx, s state, owner Owner) (claim Claim, more bool, err error) {
 	if v.listed {
 		return v.claimListed(ctx, tx, s, owner)
 	}
@@ -228,7 +228,7 @@ func (v *Vectors) claim(ctx context.Context, tx *sql.Tx, s state, owner Owner) (
 }
 
 // claimListed is claim where messages without a vector are listed. Listed messages that need none are taken off the list.
-func (v *Vectors) claimListed(ctx context.Context, tx *sql.Tx, s state, owner Owner) (claim Claim, more bool, err error) {
+func (v *Vectors) claimListed(ctx context.Context, tx db.Tx, s state, owner Owner) (claim Claim, more bool, err error) {
 	ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT message_id FROM unembedded_messages ORDER BY message_id LIMIT ?`, claimedAhead))
 	if err != nil || len(ids) == 0 {
 		return claim, false, err
@@ -244,20 +244,20 @@ func (v *Vectors) claimListed(ctx context.Context, tx *sql.Tx, s state, owner Ow
 }
 
 // unlist takes messages off the list of those without a vector.
-func unlist(ctx context.Context, tx *sql.Tx, ids []int64) error {
+func unlist(ctx context.Context, tx db.Tx, ids []int64) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM unembedded_messages WHERE message_id IN (SELECT value FROM `+db.EachID("?")+` ids)`, db.IDs(ids))
 	return err
 }
 
 // own stores that an owner makes the vectors of some messages.
-func (v *Vectors) own(ctx context.Context, tx *sql.Tx, s state, owner Owner, messages []Message) (claim Claim, more bool, err error) {
+func (v *Vectors) own(ctx context.Context, tx db.Tx, s state, owner Owner, messages []Message) (claim Claim, more bool, err error) {
 	_, err = tx.ExecContext(ctx, `UPDATE embeddings SET owner = ?, claimed_until = ?`, owner.String(), db.Millis(v.now().Add(claimLasts)))
 	return Claim{Messages: messages, Length: int(s.length), owner: owner.String(), generation: s.generation, done: s.done}, true, err
 }
 
 // ahead returns the next messages that need a vector, of so many messages, and the last that it has looked at. After a
 // repair of the file some have theirs.
-func ahead(ctx context.Context, tx *sql.Tx, s state, n int64) (last int64, list []Message, err error) {
+func ahead(ctx context.Context, tx db.Tx, s state, n int64) (last int64, list []Message, err error) {
 	last = s.done
 	if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(id), ?1) FROM (SELECT id FROM messages WHERE id > ?1 ORDER BY id LIMIT ?2) AS next`, s.done, n).Scan(&last); err != nil {
 		return last, nil, err
@@ -267,7 +267,7 @@ func ahead(ctx context.Context, tx *sql.Tx, s state, n int64) (last int64, list 
 }
 
 // readAhead returns the first messages that need a vector among those that a condition selects.
-func readAhead(ctx context.Context, tx *sql.Tx, s state, condition string, args ...any) (list []Message, err error) {
+func readAhead(ctx context.Context, tx db.Tx, s state, condition string, args ...any) (list []Message, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT messages.id, conversation_id, seq, content FROM messages JOIN conversations c ON c.id = conversation_id
 		WHERE `+condition+` AND `+embedded+`
@@ -294,7 +294,7 @@ func readAhead(ctx context.Context, tx *sql.Tx, s state, condition string, args 
 // stores nothing, and reports false, if the claim has passed to another owner or the model is no longer used. Messages
 // that were deleted meanwhile get no vector.
 func (v *Vectors) Store(ctx context.Context, claim Claim, vectors [][][]float32) (stored bool, err error) {
-	err = v.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = v.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		stored = false
 		s, err := read(ctx, tx)
 		if err != nil || s.generation != claim.generation || s.owner != claim.owner || s.done > claim.done {
@@ -339,14 +339,14 @@ func lengthOf(vectors [][][]float32) int {
 	return 0
 }
 
-func (m Message) isThere(ctx context.Context, tx *sql.Tx) (there bool, err error) {
+func (m Message) isThere(ctx context.Context, tx db.Tx) (there bool, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM messages WHERE id = ? AND conversation_id = ? AND seq = ? AND content = ?)`,
 		m.id, m.conversation, m.seq, m.Text).Scan(&there)
 	return there, err
 }
 
 // add stores the vectors of a message in place of those that an earlier model has made.
-func (m Message) add(ctx context.Context, tx *sql.Tx, generation Generation, chunks [][]float32) error {
+func (m Message) add(ctx context.Context, tx db.Tx, generation Generation, chunks [][]float32) error {
 	id := wordindex.RowID(m.conversation, m.seq)
 	vector, signs := encode(id, chunks)
 	if len(vector) == 0 {
@@ -365,7 +365,7 @@ func (m Message) add(ctx context.Context, tx *sql.Tx, generation Generation, chu
 
 // Release ends the claim of an owner, so that another one need not wait for its end.
 func (v *Vectors) Release(ctx context.Context, owner Owner) error {
-	return v.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return v.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE embeddings SET owner = '', claimed_until = 0 WHERE owner = ?`, owner.String())
 		return err
 	})
@@ -377,7 +377,7 @@ const sweepRows = 200
 // Sweep deletes some vectors that an earlier model has made. done reports that there are none. It is for when all
 // messages have those of the present model: most of the others are replaced by then.
 func (v *Vectors) Sweep(ctx context.Context) (done bool, err error) {
-	err = v.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = v.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		done = true
 		for _, table := range []string{"vectors", "vector_signs"} {
 			result, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE id IN (

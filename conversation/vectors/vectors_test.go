@@ -2,7 +2,6 @@ package vectors
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/storetest"
 )
 
@@ -371,7 +371,7 @@ func fill(t testing.TB, s *conversation.Store, messages int64, length int) Gener
 	random := rand.New(rand.NewPCG(1, 2))
 	const batch = 500 // on a busy machine, more of them may take longer than the 30 s of a transaction on PostgreSQL
 	for first := int64(1); first <= messages; first += batch {
-		err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		err := s.DB().Write(t.Context(), func(ctx context.Context, tx db.Tx) error {
 			for seq := first; seq < min(first+batch, messages+1); seq++ {
 				m := Message{conversation: 1, seq: seq}
 				if err := m.add(ctx, tx, g, [][]float32{vectorOf(random, length)}); err != nil {
@@ -389,7 +389,7 @@ func fill(t testing.TB, s *conversation.Store, messages int64, length int) Gener
 
 func insert(t testing.TB, s *conversation.Store, g Generation, id int64, chunks [][]float32) {
 	t.Helper()
-	err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := s.DB().Write(t.Context(), func(ctx context.Context, tx db.Tx) error {
 		return Message{conversation: id >> 24, seq: id & 0xFFFFFF}.add(ctx, tx, g, chunks)
 	})
 	if err != nil {

@@ -43,7 +43,7 @@ func Scan(row interface{ Scan(...any) error }) (b Blob, err error) {
 
 // find returns the blob with the hash, for a file that will name it. ok is false when there is
 // none. On PostgreSQL the blob is not deleted until the transaction has ended.
-func find(ctx context.Context, tx *sql.Tx, hash string) (b Blob, ok bool, err error) {
+func find(ctx context.Context, tx db.Tx, hash string) (b Blob, ok bool, err error) {
 	b, err = Scan(tx.QueryRowContext(ctx, Select+`WHERE b.hash = ?`+db.Either(``, ` FOR KEY SHARE`), hash))
 	if errors.Is(err, sql.ErrNoRows) {
 		return b, false, nil
@@ -141,7 +141,7 @@ func (r *Reader) Close() error {
 // AddBytes stores bytes in the database, unless the same bytes are kept already, and
 // returns their blob. The caller adds a row of files that names it in the same
 // transaction.
-func AddBytes(ctx context.Context, tx *sql.Tx, data []byte, at int64) (id int64, err error) {
+func AddBytes(ctx context.Context, tx db.Tx, data []byte, at int64) (id int64, err error) {
 	d := NewDraft("", int64(len(data)))
 	if _, err := d.Write(data); err != nil {
 		return 0, err

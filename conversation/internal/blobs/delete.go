@@ -19,7 +19,7 @@ import (
 func Chore() db.Chore { return db.Chore{Name: "files that no message has", Step: drop} }
 
 // drop deletes a part of an unused blob. done reports that none is left.
-func drop(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func drop(ctx context.Context, tx db.Tx) (done bool, err error) {
 	var id int64
 	var used bool
 	err = tx.QueryRowContext(ctx, `SELECT blob_id FROM unused_blobs LIMIT 1`).Scan(&id)
@@ -60,7 +60,7 @@ func drop(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	return false, nil
 }
 
-func exec(ctx context.Context, tx *sql.Tx, statement string, args ...any) error {
+func exec(ctx context.Context, tx db.Tx, statement string, args ...any) error {
 	_, err := tx.ExecContext(ctx, statement, args...)
 	return err
 }
@@ -85,7 +85,7 @@ func RemoveFiles(ctx context.Context, d *db.DB) error {
 				return fmt.Errorf("remove a file that no message has: %w", err)
 			}
 		}
-		err = d.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		err = d.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 			for _, name := range names {
 				if err := exec(ctx, tx, `DELETE FROM unused_paths WHERE path = ?`, name); err != nil {
 					return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"hash"
@@ -179,7 +178,7 @@ func isMP3(head []byte) bool {
 
 // Add stores the draft in a transaction, unless the same bytes are there, and returns
 // the id of the blob. It may be called again when the transaction is repeated.
-func (d *Draft) Add(ctx context.Context, tx *sql.Tx, at int64) (id int64, err error) {
+func (d *Draft) Add(ctx context.Context, tx db.Tx, at int64) (id int64, err error) {
 	b, found, err := find(ctx, tx, d.Hash())
 	if err != nil {
 		return 0, err
@@ -195,7 +194,7 @@ func (d *Draft) Add(ctx context.Context, tx *sql.Tx, at int64) (id int64, err er
 	return d.insert(ctx, tx, at)
 }
 
-func (d *Draft) insert(ctx context.Context, tx *sql.Tx, at int64) (id int64, err error) {
+func (d *Draft) insert(ctx context.Context, tx db.Tx, at int64) (id int64, err error) {
 	id, err = db.Insert(ctx, tx, `INSERT INTO blobs (hash, size, media_type, path, created_at) VALUES (?, ?, ?, ?, ?)`,
 		d.Hash(), d.size, d.MediaType(), d.name, at)
 	if err != nil {
@@ -205,7 +204,7 @@ func (d *Draft) insert(ctx context.Context, tx *sql.Tx, at int64) (id int64, err
 }
 
 // replace gives a blob whose file is gone the bytes of the draft.
-func (d *Draft) replace(ctx context.Context, tx *sql.Tx, id int64) error {
+func (d *Draft) replace(ctx context.Context, tx db.Tx, id int64) error {
 	d.added = d.name
 	if _, err := tx.ExecContext(ctx, `UPDATE blobs SET path = ? WHERE id = ?`, d.name, id); err != nil {
 		return err
@@ -213,7 +212,7 @@ func (d *Draft) replace(ctx context.Context, tx *sql.Tx, id int64) error {
 	return d.addPieces(ctx, tx, id)
 }
 
-func (d *Draft) addPieces(ctx context.Context, tx *sql.Tx, id int64) error {
+func (d *Draft) addPieces(ctx context.Context, tx db.Tx, id int64) error {
 	if d.name != "" { // they are in the folder
 		return nil
 	}

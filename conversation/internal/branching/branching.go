@@ -10,7 +10,6 @@ package branching
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 
 	"parley/conversation/internal/db"
@@ -147,7 +146,7 @@ func (t Tree) Forks() (list []Fork) {
 }
 
 // Begin stores that a new message does not follow the message before it, but another one.
-func Begin(ctx context.Context, tx *sql.Tx, conversation, seq, parent int64) error {
+func Begin(ctx context.Context, tx db.Tx, conversation, seq, parent int64) error {
 	_, err := tx.ExecContext(ctx, `UPDATE conversations SET tip = 0 WHERE id = ? AND tip <> 0`, conversation)
 	if err != nil || parent == seq-1 {
 		return err
@@ -157,7 +156,7 @@ func Begin(ctx context.Context, tx *sql.Tx, conversation, seq, parent int64) err
 }
 
 // Leave stores the state of a conversation at the end of its chosen branch.
-func (t Tree) Leave(ctx context.Context, tx *sql.Tx, conversation int64) error {
+func (t Tree) Leave(ctx context.Context, tx db.Tx, conversation int64) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO branch_states (conversation_id, tip, state) SELECT id, ?, coalesce(state, '{}') FROM conversations WHERE id = ?
 		ON CONFLICT (conversation_id, tip) DO UPDATE SET state = excluded.state`, t.tip, conversation)
@@ -167,7 +166,7 @@ func (t Tree) Leave(ctx context.Context, tx *sql.Tx, conversation int64) error {
 // SetAside marks the messages of the chosen branch after a seq as replaced, with answersOnly
 // only those that are not a user's, and returns how many. It deletes a summary that covers
 // them.
-func SetAside(ctx context.Context, tx *sql.Tx, conversation, after int64, answersOnly bool) (n int64, err error) {
+func SetAside(ctx context.Context, tx db.Tx, conversation, after int64, answersOnly bool) (n int64, err error) {
 	result, err := tx.ExecContext(ctx, `
 		UPDATE messages SET set_aside = state, state = 'replaced' WHERE conversation_id = ? AND seq > ? AND NOT (? AND role = 'user') AND `+turns.InTalk,
 		conversation, after, answersOnly)
@@ -186,7 +185,7 @@ func SetAside(ctx context.Context, tx *sql.Tx, conversation, after int64, answer
 }
 
 // Restore undoes SetAside for the messages of a path after a seq.
-func Restore(ctx context.Context, tx *sql.Tx, conversation, after int64, path []Span) error {
+func Restore(ctx context.Context, tx db.Tx, conversation, after int64, path []Span) error {
 	for _, span := range path {
 		_, err := tx.ExecContext(ctx, `
 			UPDATE messages SET state = set_aside, set_aside = NULL WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND set_aside IS NOT NULL`,

@@ -2,7 +2,6 @@ package branching
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 
@@ -82,7 +81,7 @@ func (s Stored) Check(messages int64) error {
 }
 
 // Store stores the branches of a conversation that has none.
-func (s Stored) Store(ctx context.Context, tx *sql.Tx, conversation int64) error {
+func (s Stored) Store(ctx context.Context, tx db.Tx, conversation int64) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE conversations SET tip = ? WHERE id = ?`, s.Tip, conversation); err != nil {
 		return err
 	}

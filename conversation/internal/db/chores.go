@@ -3,7 +3,6 @@ package db
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 	"maps"
@@ -29,7 +28,7 @@ type Chore struct {
 	Name string
 
 	// Step does a part of the work. done reports that nothing is left.
-	Step func(ctx context.Context, tx *sql.Tx) (done bool, err error)
+	Step func(ctx context.Context, tx Tx) (done bool, err error)
 
 	// Skip skips rows that Step can't read because the file is damaged. If it fails with
 	// ErrStuck, the chore and those that need it are not run until the next start.
@@ -85,7 +84,7 @@ func (e *choreError) Unwrap() error { return e.err }
 
 // step runs a step of the first chore that has work. done reports that none has. The error
 // is a *choreError.
-func (c *choreList) step(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func (c *choreList) step(ctx context.Context, tx Tx) (done bool, err error) {
 	for i := range c.list {
 		one := &c.list[i]
 		if c.isBlocked(*one) {
@@ -109,7 +108,7 @@ func ofChores(do task) work {
 }
 
 // StepChore runs a step of the first chore that has work. done reports that none has.
-func (d *DB) StepChore(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func (d *DB) StepChore(ctx context.Context, tx Tx) (done bool, err error) {
 	if _, err := d.chores.exclude(ctx, tx, true); err != nil {
 		return false, err
 	}
@@ -121,7 +120,7 @@ func (d *DB) StepChore(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 func (d *DB) FinishChores(ctx context.Context) (stuck []string, err error) {
 	for {
 		done := false
-		err := d.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		err := d.Write(ctx, func(ctx context.Context, tx Tx) (err error) {
 			done, err = d.StepChore(ctx, tx)
 			return err
 		})
@@ -150,10 +149,10 @@ const maxCatchUp = 5
 
 // CatchUp runs a few steps of a chore before a query that needs its result. It ignores errors:
 // the chore itself repeats the step and reports them, and the query finds what is there.
-func (d *DB) CatchUp(ctx context.Context, step func(context.Context, *sql.Tx) (done bool, err error)) {
+func (d *DB) CatchUp(ctx context.Context, step func(context.Context, Tx) (done bool, err error)) {
 	for range maxCatchUp {
 		done := false
-		what := ofChores(func(ctx context.Context, tx *sql.Tx) (err error) {
+		what := ofChores(func(ctx context.Context, tx Tx) (err error) {
 			if _, err = d.chores.exclude(ctx, tx, true); err == nil {
 				done, err = step(ctx, tx)
 			}
@@ -171,10 +170,10 @@ func (d *DB) CatchUp(ctx context.Context, step func(context.Context, *sql.Tx) (d
 type background struct {
 	log    *slog.Logger
 	list   *choreList
-	skip   func(failed *choreError) error                                          // skips the rows that made a chore fail because of damage
-	rested func()                                                                  // is called when no chore has work left
-	lock   func(ctx context.Context, tx *sql.Tx, wait bool) (free bool, err error) // keeps other processes from running chores until tx ends; nil = none can
-	again  time.Duration                                                           // after which they run though nothing was written here; 0 = never
+	skip   func(failed *choreError) error                                     // skips the rows that made a chore fail because of damage
+	rested func()                                                             // is called when no chore has work left
+	lock   func(ctx context.Context, tx Tx, wait bool) (free bool, err error) // keeps other processes from running chores until tx ends; nil = none can
+	again  time.Duration                                                      // after which they run though nothing was written here; 0 = never
 
 	group   *committer
 	resting bool        // there are no chores until something is written
@@ -193,7 +192,7 @@ func (b *background) start(group *committer) {
 
 // exclude keeps other processes from running chores until the transaction ends. With wait it waits
 // for one that does; else it reports false.
-func (b *background) exclude(ctx context.Context, tx *sql.Tx, wait bool) (free bool, err error) {
+func (b *background) exclude(ctx context.Context, tx Tx, wait bool) (free bool, err error) {
 	if b.lock == nil {
 		return true, nil
 	}
@@ -229,7 +228,7 @@ func (b *background) run() {
 // ends as soon as a write waits for the turn. It returns when the next call is due; 0 = never.
 func (b *background) runSteps() (next time.Duration) {
 	done := false
-	err := b.group.transact(write{work: ofChores(func(ctx context.Context, tx *sql.Tx) (err error) {
+	err := b.group.transact(write{work: ofChores(func(ctx context.Context, tx Tx) (err error) {
 		if free, err := b.exclude(ctx, tx, false); err != nil || !free {
 			done = !free // another process runs them
 			return err

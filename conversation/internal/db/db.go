@@ -70,6 +70,10 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// Tx carries out the statements of a transaction. It has no method to end it: the database does. It is no
+// *sql.Tx, for which database/sql starts a goroutine, and another one for each of its queries.
+type Tx = postgres.Tx
+
 // Open opens the database at a path, creates it if there is none, and brings its schema up to date. The
 // folder must exist. Where the path is a URL, the database on the server must exist.
 func Open(ctx context.Context, config Config) (*DB, error) {
@@ -169,7 +173,7 @@ func (d *DB) Conn(ctx context.Context) (*sql.Conn, error) { return d.readers.Con
 // write of the same transaction fails, each write is repeated in a transaction of its own.
 // The end of ctx cancels a write that is not queued yet. A queued write is always carried
 // out, and Write returns its outcome.
-func (d *DB) Write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
+func (d *DB) Write(ctx context.Context, do func(ctx context.Context, tx Tx) error) error {
 	what := alone(do)
 	what.check = d.engine.held(ctx)
 	return d.engine.write(ctx, "", what)
@@ -178,7 +182,7 @@ func (d *DB) Write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx)
 // WriteSession is Write for a write that concerns one session, named by its key. Those of different
 // sessions may be carried out at the same time, where the engine can. Where ctx belongs to a role of a cluster
 // (cluster.RoleOf), it writes nothing and fails with cluster.ErrLost unless this node still has the role.
-func (d *DB) WriteSession(ctx context.Context, session string, do func(ctx context.Context, tx *sql.Tx) error) error {
+func (d *DB) WriteSession(ctx context.Context, session string, do func(ctx context.Context, tx Tx) error) error {
 	return d.WriteParts(ctx, Part{session, do})
 }
 
@@ -196,19 +200,19 @@ func (d *DB) WriteParts(ctx context.Context, parts ...Part) error {
 // WriteOwned is WriteSession for the work that a loop or a sender does in a session. Where several
 // nodes share the database, it writes nothing and fails with cluster.ErrLost unless the membership that ctx
 // belongs to owns the session.
-func (d *DB) WriteOwned(ctx context.Context, session string, do func(ctx context.Context, tx *sql.Tx) error) error {
+func (d *DB) WriteOwned(ctx context.Context, session string, do func(ctx context.Context, tx Tx) error) error {
 	return d.engine.write(ctx, session, work{check: d.engine.owned(ctx, session), parts: []Part{{session, do}}})
 }
 
 // WriteQuickly is WriteOwned for what can be done again at no harm: it outlasts this process, however that ends, but perhaps
 // not a failure of the machine. With SQLite it does not wait until the disk has stored it; a later write does so for both.
-func (d *DB) WriteQuickly(ctx context.Context, session string, do func(ctx context.Context, tx *sql.Tx) error) error {
+func (d *DB) WriteQuickly(ctx context.Context, session string, do func(ctx context.Context, tx Tx) error) error {
 	return d.engine.write(ctx, session, work{check: d.engine.owned(ctx, session), parts: []Part{{session, do}}, quick: true})
 }
 
 // WriteLazily is WriteOwned for writes that may wait up to 5 ms to share the transaction of
 // another write. They cost nearly nothing while much is written.
-func (d *DB) WriteLazily(ctx context.Context, session string, do func(ctx context.Context, tx *sql.Tx) error) error {
+func (d *DB) WriteLazily(ctx context.Context, session string, do func(ctx context.Context, tx Tx) error) error {
 	return d.engine.writeLazily(ctx, session, work{check: d.engine.owned(ctx, session), parts: []Part{{session, do}}})
 }
 

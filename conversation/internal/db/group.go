@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -23,12 +22,12 @@ type committer struct {
 }
 
 // task is work in a transaction.
-type task = func(ctx context.Context, tx *sql.Tx) error
+type task = func(ctx context.Context, tx Tx) error
 
 // Part is the part of a write that concerns one session.
 type Part struct {
 	Session string // its key; "" = none
-	Do      func(ctx context.Context, tx *sql.Tx) error
+	Do      func(ctx context.Context, tx Tx) error
 }
 
 // work is what a write does. It may run twice: when another write of the same
@@ -45,7 +44,7 @@ type work struct {
 func alone(do task) work { return work{parts: []Part{{Do: do}}, alone: true} }
 
 // inOrder does the work by itself.
-func (w work) inOrder(ctx context.Context, tx *sql.Tx) error {
+func (w work) inOrder(ctx context.Context, tx Tx) error {
 	for _, part := range w.parts {
 		if err := part.Do(ctx, tx); err != nil {
 			return err

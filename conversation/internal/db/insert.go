@@ -11,7 +11,7 @@ import (
 // id of the row. It returns 0 if the statement added none because of ON CONFLICT DO NOTHING. A
 // statement that may update a row instead has to return the id by itself: SQLite says which row
 // was added last, and reading a row that a statement returns takes three times as long.
-func Insert(ctx context.Context, tx *sql.Tx, statement string, args ...any) (id int64, err error) {
+func Insert(ctx context.Context, tx Tx, statement string, args ...any) (id int64, err error) {
 	result, err := tx.ExecContext(ctx, statement+Either(``, postgres.ReturningID), args...)
 	if err != nil {
 		return 0, err
@@ -36,7 +36,7 @@ type Added struct {
 // committed, so that a server answers the INSERT and the COMMIT together. After a write without an error, row is
 // Unknown if the transaction was found to be committed although no answer came. Then the caller looks for the
 // row.
-func InsertLater(ctx context.Context, tx *sql.Tx, row *Added, statement string, args ...any) error {
+func InsertLater(ctx context.Context, tx Tx, row *Added, statement string, args ...any) error {
 	result, err := tx.ExecContext(ctx, statement+Either(``, postgres.ReturningID), args...)
 	if err != nil {
 		return err

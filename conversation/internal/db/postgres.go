@@ -133,7 +133,7 @@ func (s *postgresServer) openLanes(to *postgres.Config, list []Chore) *backgroun
 }
 
 // lockChores keeps other processes, and other lanes of this one, from running chores until the transaction ends.
-func lockChores(ctx context.Context, tx *sql.Tx, wait bool) (free bool, err error) {
+func lockChores(ctx context.Context, tx Tx, wait bool) (free bool, err error) {
 	const row = `SELECT term FROM roles WHERE name = 'chores' FOR UPDATE`
 	statement := row
 	if !wait {
@@ -202,7 +202,7 @@ func (s *postgresServer) owned(ctx context.Context, session string) task {
 	if member == 0 {
 		return nil
 	}
-	return func(ctx context.Context, tx *sql.Tx) error {
+	return func(ctx context.Context, tx Tx) error {
 		var owner sql.NullInt64
 		err := tx.QueryRowContext(ctx, `
 			SELECT s.owner FROM sessions s JOIN nodes n ON n.id = s.owner AND n.dead_at IS NULL
@@ -224,7 +224,7 @@ func (s *postgresServer) held(ctx context.Context) task {
 	if role == nil {
 		return nil
 	}
-	return func(ctx context.Context, tx *sql.Tx) error {
+	return func(ctx context.Context, tx Tx) error {
 		err := role.Fence(ctx, tx)
 		if errors.Is(err, cluster.ErrLost) {
 			return &disownedError{"may have the role " + role.Name}

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"testing"
 )
 
@@ -19,7 +18,7 @@ func TestFilledTablesAreAnalyzed(t *testing.T) {
 	}
 	fill := func(n int) {
 		t.Helper()
-		err := d.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		err := d.Write(t.Context(), func(ctx context.Context, tx Tx) error {
 			_, err := tx.ExecContext(ctx, `INSERT INTO written SELECT generate_series(1, ?)`, n)
 			return err
 		})

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,7 +24,7 @@ var emptyDatabase = postgrestest.Template{Make: func(url string) error {
 	if err != nil {
 		return err
 	}
-	err = d.Write(context.Background(), func(ctx context.Context, tx *sql.Tx) error {
+	err = d.Write(context.Background(), func(ctx context.Context, tx Tx) error {
 		_, err := tx.ExecContext(ctx, `CREATE TABLE written (n bigint)`)
 		return err
 	})
@@ -56,7 +55,7 @@ func openServerLogging(t *testing.T, url string, p patience, log *slog.Logger) *
 }
 
 func writeNumber(d *DB, session string, n int) error {
-	return d.WriteSession(context.Background(), session, func(ctx context.Context, tx *sql.Tx) error {
+	return d.WriteSession(context.Background(), session, func(ctx context.Context, tx Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO written VALUES (?)`, n)
 		return err
 	})
@@ -214,7 +213,7 @@ func TestLaneGivesUpOnHangingServer(t *testing.T) {
 	url := emptyDatabase.Database(t)
 	proxy := postgrestest.NewProxy(t, url)
 	d := openServer(t, proxy.URL(), patience{server: 2 * time.Second, transaction: 2 * time.Second})
-	err := d.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := d.Write(t.Context(), func(ctx context.Context, tx Tx) error {
 		proxy.Hang()
 		_, err := tx.ExecContext(ctx, `INSERT INTO written VALUES (1)`)
 		return err
@@ -228,7 +227,7 @@ func TestLaneGivesUpOnHangingServer(t *testing.T) {
 		}
 	}
 	var limit string
-	if err := d.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	if err := d.Write(t.Context(), func(ctx context.Context, tx Tx) error {
 		return tx.QueryRowContext(ctx, `SELECT current_setting('statement_timeout')`).Scan(&limit)
 	}); err != nil || limit != "15s" {
 		t.Errorf("the server ends a statement after %q, %v", limit, err)
@@ -245,7 +244,7 @@ func TestLaneRepeatsCollisions(t *testing.T) {
 	d := openServer(t, url, patience{})
 	for n, code := range []string{"40001", "40P01"} {
 		tries := 0
-		err := d.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		err := d.Write(t.Context(), func(ctx context.Context, tx Tx) error {
 			if _, err := tx.ExecContext(ctx, `INSERT INTO written VALUES (?)`, n); err != nil {
 				return err
 			}
@@ -324,7 +323,7 @@ func TestFencedLaneDoesNotRepeatLostCommit(t *testing.T) {
 	d := openServer(t, proxy.URL(), patience{})
 	other, buried := postgrestest.Connect(t, url), make(chan error, 1)
 	tries := 0
-	err := d.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := d.Write(t.Context(), func(ctx context.Context, tx Tx) error {
 		if tries++; tries > 1 {
 			return errors.New("repeated")
 		}

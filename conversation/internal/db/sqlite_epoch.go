@@ -50,7 +50,7 @@ const (
 // during runs do in a transaction. If a checkpoint has written the file since the latest
 // epoch was stored, the log may begin a new generation, so during also stores a new epoch.
 // The caller keeps renewed once the transaction is committed.
-func (e *epochs) during(ctx context.Context, tx *sql.Tx, do func() error) (renewed fileVersion, err error) {
+func (e *epochs) during(ctx context.Context, tx Tx, do func() error) (renewed fileVersion, err error) {
 	version, err := e.version()
 	if err != nil {
 		return e.renewed, err

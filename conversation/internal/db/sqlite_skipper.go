@@ -28,7 +28,7 @@ func (s *Skipper) NoteDamage(part string, err error) { s.w.damages.met(part, err
 // them. If add fails because of damage, Rows calls it again with fewer ids, down to one. A
 // row that can't be read at all is passed to skipped instead; an error of skipped ends Rows.
 // Rows fails with ErrStuck when no readable row follows.
-func (s *Skipper) Rows(ctx context.Context, table, cursor string, n int, add func(ctx context.Context, tx *sql.Tx, ids []int64) error, skipped func(id int64, err error) error) error {
+func (s *Skipper) Rows(ctx context.Context, table, cursor string, n int, add func(ctx context.Context, tx Tx, ids []int64) error, skipped func(id int64, err error) error) error {
 	var after int64
 	if err := s.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM cursors WHERE name = ?`, cursor).Scan(&after); err != nil {
 		return err
@@ -43,13 +43,13 @@ func (s *Skipper) Rows(ctx context.Context, table, cursor string, n int, add fun
 	return s.skipIDs(ctx, cursor, ids, add, skipped)
 }
 
-func (s *Skipper) skipIDs(ctx context.Context, cursor string, ids []int64, add func(ctx context.Context, tx *sql.Tx, ids []int64) error, skipped func(id int64, err error) error) error {
+func (s *Skipper) skipIDs(ctx context.Context, cursor string, ids []int64, add func(ctx context.Context, tx Tx, ids []int64) error, skipped func(id int64, err error) error) error {
 	last := ids[len(ids)-1]
-	moved := func(ctx context.Context, tx *sql.Tx) error {
+	moved := func(ctx context.Context, tx Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE cursors SET value = ? WHERE name = ?`, last, cursor)
 		return err
 	}
-	err := s.w.transaction(write{work: alone(func(ctx context.Context, tx *sql.Tx) error {
+	err := s.w.transaction(write{work: alone(func(ctx context.Context, tx Tx) error {
 		if err := add(ctx, tx, ids); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"log/slog"
 	"slices"
 )
@@ -83,23 +82,22 @@ func (w *writer) transaction(group ...write) error {
 	if err := w.setUnsynced(ctx, quick); err != nil {
 		return err
 	}
-	tx, err := w.conn.BeginTx(ctx, nil)
-	if err != nil {
+	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	renewed, err := w.epochs.during(ctx, tx, func() error {
+	renewed, err := w.epochs.during(ctx, w.conn, func() error {
 		for _, job := range group {
-			if err := job.inOrder(ctx, tx); err != nil {
+			if err := job.inOrder(ctx, w.conn); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return errors.Join(err, ignoreDone(tx.Rollback()))
+	if err == nil {
+		_, err = w.conn.ExecContext(ctx, "COMMIT")
 	}
-	if err := tx.Commit(); err != nil {
-		w.abandon(ctx)
+	if err != nil {
+		w.rollBack(ctx)
 		return err
 	}
 	w.epochs.renewed = renewed
@@ -123,22 +121,14 @@ func (w *writer) setUnsynced(ctx context.Context, unsynced bool) error {
 	return err
 }
 
-// abandon rolls back a transaction whose COMMIT failed. database/sql takes it for ended, but
-// SQLite keeps it open when the disk is full or the file is busy.
-func (w *writer) abandon(ctx context.Context) {
+// rollBack ends a transaction that failed. Some errors have SQLite roll back by itself, and then it fails.
+func (w *writer) rollBack(ctx context.Context) {
 	_, _ = w.conn.ExecContext(ctx, "ROLLBACK")
-}
-
-func ignoreDone(err error) error {
-	if errors.Is(err, sql.ErrTxDone) {
-		return nil
-	}
-	return err
 }
 
 // Changes returns how many rows the connection of a transaction has changed since
 // it was opened.
-func Changes(ctx context.Context, tx *sql.Tx) (n int64, err error) {
+func Changes(ctx context.Context, tx Tx) (n int64, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT total_changes()`).Scan(&n)
 	return n, err
 }

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,8 +22,8 @@ func mustOpen(t testing.TB, chores ...Chore) *DB {
 }
 
 // insert returns a write of one row.
-func insert(name string) func(ctx context.Context, tx *sql.Tx) error {
-	return func(ctx context.Context, tx *sql.Tx) error {
+func insert(name string) func(ctx context.Context, tx Tx) error {
+	return func(ctx context.Context, tx Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO cursors (name, value, updated_at) VALUES (?, '', 1)`, name)
 		return err
 	}
@@ -33,7 +32,7 @@ func insert(name string) func(ctx context.Context, tx *sql.Tx) error {
 // hold makes a write wait within its transaction until release is called.
 func hold(d *DB) (release func()) {
 	busy, block := make(chan struct{}), make(chan struct{})
-	go d.Write(context.Background(), func(context.Context, *sql.Tx) error { close(busy); <-block; return nil })
+	go d.Write(context.Background(), func(context.Context, Tx) error { close(busy); <-block; return nil })
 	<-busy
 	return func() { close(block) }
 }
@@ -53,7 +52,7 @@ func TestFailedWriteDoesNotAffectTheOthersOfItsGroup(t *testing.T) {
 	results := make(chan error, 3)
 	for i := range 3 {
 		go func() {
-			results <- d.Write(context.Background(), func(ctx context.Context, tx *sql.Tx) error {
+			results <- d.Write(context.Background(), func(ctx context.Context, tx Tx) error {
 				if i == 1 {
 					return errors.New("bad")
 				}
@@ -103,7 +102,7 @@ func TestChoreRunsAfterTheOneThatItNeeds(t *testing.T) {
 	var order []string
 	chore := func(name, needs string) Chore {
 		done := false
-		return Chore{Name: name, Needs: needs, Step: func(context.Context, *sql.Tx) (bool, error) {
+		return Chore{Name: name, Needs: needs, Step: func(context.Context, Tx) (bool, error) {
 			if !done {
 				order = append(order, name)
 			}
@@ -136,8 +135,8 @@ func TestOnlyQuickWritesAreCommittedWithoutASync(t *testing.T) {
 	t.Parallel()
 	const normal, full = 1, 2
 	d := mustOpen(t)
-	level := func(at *int) func(ctx context.Context, tx *sql.Tx) error {
-		return func(ctx context.Context, tx *sql.Tx) error {
+	level := func(at *int) func(ctx context.Context, tx Tx) error {
+		return func(ctx context.Context, tx Tx) error {
 			return tx.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(at)
 		}
 	}
@@ -159,7 +158,7 @@ func TestOnlyQuickWritesAreCommittedWithoutASync(t *testing.T) {
 	if quick != normal || after != full || joined != full {
 		t.Errorf("a quick write has the level %d, the next one %d, and one that joins another %d", quick, after, joined)
 	}
-	if err := d.WriteQuickly(t.Context(), "", func(context.Context, *sql.Tx) error { return errors.New("bad") }); err == nil {
+	if err := d.WriteQuickly(t.Context(), "", func(context.Context, Tx) error { return errors.New("bad") }); err == nil {
 		t.Error("a failed write reports no error")
 	}
 	if err := d.Write(t.Context(), level(&after)); err != nil || after != full {

@@ -26,12 +26,12 @@ const (
 // Chore returns the task for the store's list of chores. It belongs in front of the one that
 // removes deleted words. database is the path of the database file.
 func Chore(database string) db.Chore {
-	return db.Chore{Name: "long files in the search index", Step: func(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+	return db.Chore{Name: "long files in the search index", Step: func(ctx context.Context, tx db.Tx) (done bool, err error) {
 		return step(ctx, tx, database)
 	}}
 }
 
-func step(ctx context.Context, tx *sql.Tx, database string) (done bool, err error) {
+func step(ctx context.Context, tx db.Tx, database string) (done bool, err error) {
 	if done, err = deletePages(ctx, tx); err != nil || !done {
 		return false, err
 	}
@@ -47,7 +47,7 @@ func step(ctx context.Context, tx *sql.Tx, database string) (done bool, err erro
 }
 
 // deletePages deletes pages of files that are gone. done reports that there is none.
-func deletePages(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func deletePages(ctx context.Context, tx db.Tx) (done bool, err error) {
 	ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM file_pages WHERE file_id IS NULL LIMIT ?`, deletedAtOnce))
 	if err != nil || len(ids) == 0 {
 		return err == nil, err
@@ -68,7 +68,7 @@ func deletePages(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 
 // read adds the next pages of a file. What can't be read is left out: search then finds the
 // file by the part that its message holds.
-func read(ctx context.Context, tx *sql.Tx, database string, id, page int64) error {
+func read(ctx context.Context, tx db.Tx, database string, id, page int64) error {
 	file, err := fileOf(ctx, tx, id)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func read(ctx context.Context, tx *sql.Tx, database string, id, page int64) erro
 	return err
 }
 
-func forget(ctx context.Context, tx *sql.Tx, id int64) error {
+func forget(ctx context.Context, tx db.Tx, id int64) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM unread_files WHERE file_id = ?`, id)
 	return err
 }
@@ -122,7 +122,7 @@ type file struct {
 	held                               int64 // bytes of its text that the message holds
 }
 
-func fileOf(ctx context.Context, tx *sql.Tx, id int64) (f file, err error) {
+func fileOf(ctx context.Context, tx db.Tx, id int64) (f file, err error) {
 	var column []byte
 	err = tx.QueryRowContext(ctx, `
 		SELECT f.id, m.id, m.conversation_id, c.session_id, f.blob_id, coalesce(m.files, '[]')
@@ -146,7 +146,7 @@ func fileOf(ctx context.Context, tx *sql.Tx, id int64) (f file, err error) {
 }
 
 // add adds one page to the index, behind the last of the conversation.
-func (f file) add(ctx context.Context, tx *sql.Tx, page int64, said string) error {
+func (f file) add(ctx context.Context, tx db.Tx, page int64, said string) error {
 	if strings.TrimSpace(said) == "" {
 		return nil
 	}

@@ -29,7 +29,7 @@ func openPipe(t *testing.T, settings string) (*postgres.Pipe, *sql.DB) {
 	return p, db
 }
 
-type step = func(ctx context.Context, tx *sql.Tx) error
+type step = func(ctx context.Context, tx postgres.Tx) error
 
 // transact executes tasks in one transaction that begins with the statement fence.
 func transact(p *postgres.Pipe, fence string, tasks ...postgres.Task) error {
@@ -54,7 +54,7 @@ const open1 = `SELECT 1 WHERE 1 = $1`
 
 // add stores a row, and checks the number of rows that the statement reports.
 func add(id int) step {
-	return func(ctx context.Context, tx *sql.Tx) error {
+	return func(ctx context.Context, tx postgres.Tx) error {
 		result, err := tx.ExecContext(ctx, `INSERT INTO kept (id, words) VALUES (?, ?)`, id, fmt.Sprint("row ", id))
 		if err != nil {
 			return fmt.Errorf("add %d: %w", id, err)
@@ -68,7 +68,7 @@ func add(id int) step {
 
 // addReturning stores a row, and checks the id that the statement returns.
 func addReturning(id int) step {
-	return func(ctx context.Context, tx *sql.Tx) error {
+	return func(ctx context.Context, tx postgres.Tx) error {
 		result, err := tx.ExecContext(ctx, `INSERT INTO kept (id) VALUES (?)`+postgres.ReturningID, id)
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func addReturning(id int) step {
 
 // addAhead stores a row without waiting for the statement's result.
 func addAhead(id int) step {
-	return func(ctx context.Context, tx *sql.Tx) error {
+	return func(ctx context.Context, tx postgres.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO kept (id, words) VALUES (?, ?)`, id, "ahead")
 		return err
 	}
@@ -104,7 +104,7 @@ func TestPipeCarriesOutTasksTogether(t *testing.T) {
 			var tasks []postgres.Task
 			for i := range 20 {
 				id := round*100 + i
-				tasks = append(tasks, postgres.Task{Ahead: i%2 == 0, Do: []step{add(id), addAhead(id + 50), addReturning(id + 1000), func(ctx context.Context, tx *sql.Tx) error {
+				tasks = append(tasks, postgres.Task{Ahead: i%2 == 0, Do: []step{add(id), addAhead(id + 50), addReturning(id + 1000), func(ctx context.Context, tx postgres.Tx) error {
 					var words string
 					if err := tx.QueryRowContext(ctx, `SELECT words FROM kept WHERE id = ?`, id).Scan(&words); err != nil || words != fmt.Sprint("row ", id) {
 						return fmt.Errorf("row %d reads %q, %w", id, words, err)
@@ -133,15 +133,15 @@ func TestPipeReportsTaskThatFailed(t *testing.T) {
 	for name, task := range map[string]postgres.Task{
 		"add 1: ":       {Do: []step{add(4), add(1)}},
 		"duplicate key": {Ahead: true, Do: []step{addAhead(1)}},
-		"refused":       {Ahead: true, Do: []step{addAhead(5), add(6), func(context.Context, *sql.Tx) error { return refused }}},
-		"relation \"none\" does": {Do: []step{func(ctx context.Context, tx *sql.Tx) error {
+		"refused":       {Ahead: true, Do: []step{addAhead(5), add(6), func(context.Context, postgres.Tx) error { return refused }}},
+		"relation \"none\" does": {Do: []step{func(ctx context.Context, tx postgres.Tx) error {
 			return tx.QueryRowContext(ctx, `SELECT id FROM none WHERE id = ?`, 1).Scan(new(int))
 		}}},
-		"the statement needs": {Do: []step{func(ctx context.Context, tx *sql.Tx) error {
+		"the statement needs": {Do: []step{func(ctx context.Context, tx postgres.Tx) error {
 			_, err := tx.ExecContext(ctx, `DELETE FROM kept WHERE id = ?`)
 			return err
 		}}},
-		"invalid input syntax for": {Do: []step{func(ctx context.Context, tx *sql.Tx) error {
+		"invalid input syntax for": {Do: []step{func(ctx context.Context, tx postgres.Tx) error {
 			_, err := tx.ExecContext(ctx, `DELETE FROM kept WHERE id = CAST(CAST(? AS text) AS bigint)`, "x")
 			return err
 		}}},
@@ -172,7 +172,7 @@ func TestPipeGoesOnAfterTablesChange(t *testing.T) {
 		many = append(many, addAhead(i))
 	}
 	must(t, transact(p, open1, postgres.Task{Ahead: true, Do: many}))
-	all := func(ctx context.Context, tx *sql.Tx) error {
+	all := func(ctx context.Context, tx postgres.Tx) error {
 		rows, err := tx.QueryContext(ctx, `SELECT * FROM kept WHERE id < ?`, 10)
 		if err == nil {
 			err = rows.Close()
@@ -185,10 +185,10 @@ func TestPipeGoesOnAfterTablesChange(t *testing.T) {
 	if err := transact(p, open1, postgres.Task{Do: []step{all}}); err != nil && postgres.Code(err) != "0A000" {
 		t.Error(err)
 	}
-	must(t, transact(p, open1, postgres.Task{Do: []step{all, func(ctx context.Context, tx *sql.Tx) error {
+	must(t, transact(p, open1, postgres.Task{Do: []step{all, func(ctx context.Context, tx postgres.Tx) error {
 		_, err := tx.ExecContext(ctx, `CREATE TABLE later (id bigint); INSERT INTO later VALUES (1)`)
 		return err
-	}, func(ctx context.Context, tx *sql.Tx) error {
+	}, func(ctx context.Context, tx postgres.Tx) error {
 		return tx.QueryRowContext(ctx, `SELECT id FROM later WHERE id = ?`, 1).Scan(new(int))
 	}}}))
 	if n := count(t, db); n != 1000 {

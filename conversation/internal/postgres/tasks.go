@@ -8,9 +8,16 @@ import (
 	"iter"
 )
 
+// Tx carries out the statements of a transaction. It is a part of *sql.Tx and of *sql.Conn.
+type Tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // Task is a part of a transaction. Several tasks of a [Pipe] run by turns, never at the same time.
 type Task struct {
-	Do []func(ctx context.Context, tx *sql.Tx) error // one after the other
+	Do []func(ctx context.Context, tx Tx) error // one after the other
 
 	// Ahead lets the task go on before a statement without rows is carried out, until it asks for rows, or how many were changed.
 	// The error of such a statement may come with a later statement, or with the transaction.
@@ -141,14 +148,9 @@ func AtCommit(ctx context.Context, do func()) bool {
 }
 
 func (s *strand) do(task Task) error {
-	tx, err := s.conn.BeginTx(context.Background(), nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // changes nothing: the pipe commits
 	ctx := context.WithValue(context.Background(), pipeKey{}, s.pipe)
 	for _, do := range task.Do {
-		if err := do(ctx, tx); err != nil {
+		if err := do(ctx, s.conn); err != nil {
 			return err
 		}
 	}
@@ -258,17 +260,10 @@ func (r result) RowsAffected() (int64, error) {
 // CheckNamedValue implements driver.NamedValueChecker.
 func (s *strand) CheckNamedValue(arg *driver.NamedValue) error { return checkNamedValue(arg) }
 
-// BeginTx implements driver.ConnBeginTx. The transaction is that of the pipe.
-func (s *strand) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) { return s, nil }
-
 // Begin implements driver.Conn.
-func (s *strand) Begin() (driver.Tx, error) { return s, nil }
-
-// Commit implements driver.Tx.
-func (s *strand) Commit() error { return nil }
-
-// Rollback implements driver.Tx.
-func (s *strand) Rollback() error { return nil }
+func (s *strand) Begin() (driver.Tx, error) {
+	return nil, errors.New("tasks begin no transaction: the pipe does")
+}
 
 // Close implements driver.Conn.
 func (s *strand) Close() error { return nil }

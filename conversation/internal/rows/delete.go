@@ -2,7 +2,6 @@ package rows
 
 import (
 	"context"
-	"database/sql"
 
 	"parley/conversation/internal/db"
 )
@@ -12,7 +11,7 @@ import (
 // the model has not been told of are withdrawn. Rules that wait for the session's next
 // conversation may come from this one, so they are deleted; the instructions of the session
 // stay.
-func DeleteConversation(ctx context.Context, tx *sql.Tx, id int64) error {
+func DeleteConversation(ctx context.Context, tx db.Tx, id int64) error {
 	if err := forgetCommands(ctx, tx, id); err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ const keptRows = `i.fingerprint IS NOT NULL AND ` + Keeps
 // forgetCommands deletes the texts of commands of a conversation's session and their replies,
 // except replies that are being delivered. There are few: people do not give commands by the
 // thousand, and the rows are kept for a week.
-func forgetCommands(ctx context.Context, tx *sql.Tx, conversation int64) error {
+func forgetCommands(ctx context.Context, tx db.Tx, conversation int64) error {
 	for _, statement := range []string{
 		`UPDATE inbox AS i SET text = '' WHERE ` + keptRows + ` AND text <> ''
 			AND run_id IN (SELECT run_id FROM outbox WHERE notice = 1 AND ` + ofCommands + `)`,
@@ -81,7 +80,7 @@ func forgetCommands(ctx context.Context, tx *sql.Tx, conversation int64) error {
 // ForgetAnswer makes a settled inbound one whose reply is not kept, and deletes its words. It deletes
 // the words of the reply, too, unless the run has answered further inbound whose reply is kept. It
 // returns the number of inbound, which is 0 or 1.
-func ForgetAnswer(ctx context.Context, tx *sql.Tx, channel, sourceID string) (n int64, err error) {
+func ForgetAnswer(ctx context.Context, tx db.Tx, channel, sourceID string) (n int64, err error) {
 	result, err := tx.ExecContext(ctx, `
 		UPDATE inbox AS i SET keep = 0, text = '' WHERE channel = ? AND source_id = ? AND run_id IS NOT NULL AND `+Keeps, channel, sourceID)
 	if err != nil {
@@ -98,7 +97,7 @@ func ForgetAnswer(ctx context.Context, tx *sql.Tx, channel, sourceID string) (n 
 
 // ForgetRuns deletes up to limit runs of a deleted conversation with their questions, senders
 // and replies. It returns their number.
-func ForgetRuns(ctx context.Context, tx *sql.Tx, conversation, limit int64) (n int64, err error) {
+func ForgetRuns(ctx context.Context, tx db.Tx, conversation, limit int64) (n int64, err error) {
 	const some = `IN (SELECT id FROM runs WHERE conversation_id = ?1 ORDER BY id LIMIT ?2)`
 	for _, statement := range []string{
 		`UPDATE inbox AS i SET text = '' WHERE ` + keptRows + ` AND run_id ` + some,

@@ -19,7 +19,7 @@ type File struct {
 }
 
 // Insert stores the file for the session of a conversation and returns its row id.
-func (f File) Insert(ctx context.Context, tx *sql.Tx, conversation, at int64) (id int64, err error) {
+func (f File) Insert(ctx context.Context, tx db.Tx, conversation, at int64) (id int64, err error) {
 	next := sql.NullInt64{Int64: f.Next, Valid: f.Source != ""}
 	return db.Insert(ctx, tx, `
 		INSERT INTO files (session_id, n, name, media_type, size, blob_id, source, attempts, next_at, created_at)

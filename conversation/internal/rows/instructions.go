@@ -3,7 +3,6 @@ package rows
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -37,7 +36,7 @@ func HashInstructions(texts []string) (hash string, list []byte, err error) {
 }
 
 // InsertInstructions stores instructions that were in force in a run of a conversation.
-func InsertInstructions(ctx context.Context, tx *sql.Tx, conversation int64, texts []string) error {
+func InsertInstructions(ctx context.Context, tx db.Tx, conversation int64, texts []string) error {
 	hash, list, err := HashInstructions(texts)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `INSERT INTO run_instructions (conversation_id, hash, list) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, conversation, hash, string(list))

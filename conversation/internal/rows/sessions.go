@@ -13,7 +13,7 @@ import (
 
 // EnterSession returns the row id and the key of a session, and creates it if it is new. The
 // key is another one if the given key belongs to a place that has moved.
-func EnterSession(ctx context.Context, tx *sql.Tx, key, place string, now int64) (id int64, session string, err error) {
+func EnterSession(ctx context.Context, tx db.Tx, key, place string, now int64) (id int64, session string, err error) {
 	var known string
 	err = tx.QueryRowContext(ctx, `
 		SELECT id, key, place FROM sessions WHERE key = coalesce((SELECT session FROM moved_places WHERE place = ?1), ?1)`,
@@ -27,7 +27,7 @@ func EnterSession(ctx context.Context, tx *sql.Tx, key, place string, now int64)
 	return id, session, err
 }
 
-func makeSession(ctx context.Context, tx *sql.Tx, key, place string, now int64) (id int64, session string, err error) {
+func makeSession(ctx context.Context, tx db.Tx, key, place string, now int64) (id int64, session string, err error) {
 	if session, err = SessionOf(ctx, tx, key); err != nil {
 		return 0, "", err
 	}

@@ -8,7 +8,6 @@ package runtotals
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"parley/conversation/internal/db"
@@ -70,7 +69,7 @@ var addDurations = `
 	ON CONFLICT (hour, within) DO UPDATE SET runs = t.runs + excluded.runs`
 
 // Update adds the oldest runs that are missing in the sums, as many as fit into a transaction. done reports that none is missing.
-func Update(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func Update(ctx context.Context, tx db.Tx) (done bool, err error) {
 	ids, err := db.Column[int64](tx.QueryContext(ctx, missing, Batch))
 	if err != nil || len(ids) == 0 {
 		return err == nil, err
@@ -93,7 +92,7 @@ var (
 )
 
 // add adds the runs of what missing has selected.
-func add(ctx context.Context, tx *sql.Tx, ids []int64) error {
+func add(ctx context.Context, tx db.Tx, ids []int64) error {
 	for _, statement := range []string{addTotals, addPeople, addDurations} {
 		if _, err := tx.ExecContext(ctx, statement, ids[0]-1, ids[len(ids)-1], int64(longest), db.IDs(ids)); err != nil {
 			return err
@@ -104,7 +103,7 @@ func add(ctx context.Context, tx *sql.Tx, ids []int64) error {
 
 // skip adds the next runs without those that can't be read. It returns db.ErrStuck when the sums themselves are damaged.
 func skip(ctx context.Context, s *db.Skipper) error {
-	addEach := func(ctx context.Context, tx *sql.Tx, ids []int64) error {
+	addEach := func(ctx context.Context, tx db.Tx, ids []int64) error {
 		for _, id := range ids {
 			if err := add(ctx, tx, []int64{id}); err != nil {
 				return err
@@ -135,7 +134,7 @@ type Call struct {
 }
 
 // AddCall adds the tokens of a call to the sums. It adds no run.
-func AddCall(ctx context.Context, tx *sql.Tx, c Call) error {
+func AddCall(ctx context.Context, tx db.Tx, c Call) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO run_totals AS t (hour, channel, model, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took)
 		VALUES (?, ?, ?, 0, 0, 0, 0, ?, ?, ?, 0)

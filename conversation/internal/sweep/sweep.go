@@ -25,7 +25,7 @@ const (
 // themselves last. done reports that none is left. All messages must be in the index of
 // words already, because the words of others can't be taken out of it. Conversations whose
 // row id is in except are left alone.
-func Step(ctx context.Context, tx *sql.Tx, except []int64) (done bool, err error) {
+func Step(ctx context.Context, tx db.Tx, except []int64) (done bool, err error) {
 	left := budget{rows: maxRows, bytes: maxBytes}
 	for !left.spent() {
 		id, err := nextDeleted(ctx, tx, except)
@@ -56,7 +56,7 @@ func (r *budget) spent() bool { return r.rows <= 0 || r.bytes <= 0 }
 
 // sweepConversation deletes messages, then runs, then the conversation itself, within the
 // budget.
-func sweepConversation(ctx context.Context, tx *sql.Tx, id int64, left *budget) error {
+func sweepConversation(ctx context.Context, tx db.Tx, id int64, left *budget) error {
 	last, err := lastToSweep(ctx, tx, id, left)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func sweepConversation(ctx context.Context, tx *sql.Tx, id int64, left *budget) 
 }
 
 // lastToSweep returns the seq of the last message that fits into the budget.
-func lastToSweep(ctx context.Context, tx *sql.Tx, id int64, left *budget) (last int64, err error) {
+func lastToSweep(ctx context.Context, tx db.Tx, id int64, left *budget) (last int64, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT seq, `+rows.MessageBytes+` FROM messages WHERE conversation_id = ? ORDER BY seq`, id)
 	if err != nil {
 		return 0, err
@@ -107,7 +107,7 @@ func (w *Sweeper) Chore() db.Chore {
 	return db.Chore{Name: "what deleted conversations have left", Step: w.step, Skip: w.skip, Needs: wordindex.ChoreName}
 }
 
-func (w *Sweeper) step(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func (w *Sweeper) step(ctx context.Context, tx db.Tx) (done bool, err error) {
 	return Step(ctx, tx, w.list())
 }
 

@@ -4,7 +4,6 @@ package talkrows
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -33,7 +32,7 @@ type Line struct {
 
 // Add stores a message of a place, unless it is stored already, and deletes the oldest
 // messages beyond the limit.
-func Add(ctx context.Context, tx *sql.Tx, place, sourceID string, sender []byte, text string, now int64) error {
+func Add(ctx context.Context, tx db.Tx, place, sourceID string, sender []byte, text string, now int64) error {
 	session, err := rows.SessionOf(ctx, tx, place)
 	if err != nil {
 		return err
@@ -51,7 +50,7 @@ func Add(ctx context.Context, tx *sql.Tx, place, sourceID string, sender []byte,
 
 // Take returns the newest messages of a place, at most so many, that were not shown to the
 // model yet, one on each line, oldest first. It marks them as shown, unless keep is set.
-func Take(ctx context.Context, tx *sql.Tx, place string, most int, keep bool) (string, error) {
+func Take(ctx context.Context, tx db.Tx, place string, most int, keep bool) (string, error) {
 	session, err := rows.SessionOf(ctx, tx, place)
 	if err != nil {
 		return "", err
@@ -122,20 +121,20 @@ func Names(list []Line) map[string]string {
 
 // Remove deletes a message of a channel: it was deleted where it was written, or turned
 // out to be for the assistant.
-func Remove(ctx context.Context, tx *sql.Tx, channel, sourceID string) error {
+func Remove(ctx context.Context, tx db.Tx, channel, sourceID string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM group_talk WHERE source_id = ? AND substr(session, 1, ?) = ?`, sourceID, len(channel)+1, channel+":")
 	return err
 }
 
 // Edit stores that the author of a message has changed it.
-func Edit(ctx context.Context, tx *sql.Tx, channel, sourceID, text string) error {
+func Edit(ctx context.Context, tx db.Tx, channel, sourceID, text string) error {
 	_, err := tx.ExecContext(ctx, `UPDATE group_talk SET text = ? WHERE source_id = ? AND substr(session, 1, ?) = ?`,
 		cut(text, maxText), sourceID, len(channel)+1, channel+":")
 	return err
 }
 
 // Forget deletes all messages of a place: its conversation was deleted for good.
-func Forget(ctx context.Context, tx *sql.Tx, place string) error {
+func Forget(ctx context.Context, tx db.Tx, place string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM group_talk WHERE session = ?`, place)
 	return err
 }

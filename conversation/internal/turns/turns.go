@@ -70,7 +70,7 @@ func nearest(ctx context.Context, q db.Querier, conversation, turn int64) (seq, 
 
 // Store stores the number of turns up to a message if the message is one of those for which it is stored. It is called
 // for each message once, in their order.
-func Store(ctx context.Context, tx *sql.Tx, conversation, seq int64) error {
+func Store(ctx context.Context, tx db.Tx, conversation, seq int64) error {
 	if seq%storedEvery != 0 {
 		return nil
 	}

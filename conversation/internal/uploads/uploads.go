@@ -34,7 +34,7 @@ const (
 const Piece = 1 << 20
 
 // Move puts uploads for a session from one state into the next.
-func Move(ctx context.Context, tx *sql.Tx, session string, refs []string, from, to State) error {
+func Move(ctx context.Context, tx db.Tx, session string, refs []string, from, to State) error {
 	for _, ref := range refs {
 		_, err := tx.ExecContext(ctx, `UPDATE uploads SET state = ? WHERE ref = ? AND session = ? AND state = ?`, to, ref, session, from)
 		if err != nil {
@@ -49,7 +49,7 @@ func Chore() db.Chore { return db.Chore{Name: "files that were read", Step: drop
 
 // drop deletes some pieces of an upload that was taken. done says that there is none
 // left.
-func drop(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func drop(ctx context.Context, tx db.Tx) (done bool, err error) {
 	var id int64
 	err = tx.QueryRowContext(ctx, `SELECT id FROM uploads WHERE state = 'taken' LIMIT 1`).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {

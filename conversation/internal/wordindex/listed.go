@@ -2,7 +2,6 @@ package wordindex
 
 import (
 	"context"
-	"database/sql"
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/turns"
@@ -27,7 +26,7 @@ func CatchUp(ctx context.Context, d *db.DB) {
 
 // updateListed adds the oldest messages that are listed, as many as fit into a transaction. done reports that none is listed.
 // Another process that would add the same messages waits, and then finds that they are no longer listed.
-func updateListed(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func updateListed(ctx context.Context, tx db.Tx) (done bool, err error) {
 	ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT message_id FROM unindexed_messages ORDER BY message_id LIMIT ? FOR UPDATE`, batchRows))
 	if err != nil || len(ids) == 0 {
 		return err == nil, err
@@ -54,7 +53,7 @@ func updateListed(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 }
 
 // addBoth adds the words of a message and what it is ranked by.
-func (m message) addBoth(ctx context.Context, tx *sql.Tx) error {
+func (m message) addBoth(ctx context.Context, tx db.Tx) error {
 	if err := m.add(ctx, tx); err != nil {
 		return err
 	}

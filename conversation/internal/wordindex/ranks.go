@@ -2,7 +2,6 @@ package wordindex
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 
@@ -22,7 +21,7 @@ const rankBytes = batchBytes / 4
 
 // updateRanks adds the oldest messages that are missing in messages_ranks, as many as fit into a transaction. done reports
 // that none is missing.
-func updateRanks(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func updateRanks(ctx context.Context, tx db.Tx) (done bool, err error) {
 	batch, err := next(ctx, tx, "messages_ranks", rankBytes)
 	if err != nil || len(batch) == 0 {
 		return err == nil, err
@@ -42,7 +41,7 @@ const maxRanksBehind = 1000
 
 // updateNewRanks is updateRanks for a search. It does nothing if too many messages are missing, as in a database of an
 // earlier version: search then finds messages by the index of words.
-func updateNewRanks(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func updateNewRanks(ctx context.Context, tx db.Tx) (done bool, err error) {
 	var behind int64
 	err = tx.QueryRowContext(ctx, `
 		SELECT (SELECT coalesce(max(id), 0) FROM messages) - (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_ranks')`).Scan(&behind)
@@ -57,7 +56,7 @@ func skipRanks(ctx context.Context, s *db.Skipper) error {
 }
 
 // addRanks adds what one message is ranked by.
-func (m message) addRanks(ctx context.Context, tx *sql.Tx) error {
+func (m message) addRanks(ctx context.Context, tx db.Tx) error {
 	said, used := m.content, CallsText(m.calls)
 	if m.role == "tool" {
 		said, used = "", m.content

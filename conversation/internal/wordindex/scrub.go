@@ -20,7 +20,7 @@ const (
 
 // ScheduleScrub has the words of deleted messages removed from the index in the background. It does nothing on PostgreSQL, whose
 // index has no cursors: rows are gone there with the commit, and their bytes when the server vacuums the tables.
-func ScheduleScrub(ctx context.Context, tx *sql.Tx) error {
+func ScheduleScrub(ctx context.Context, tx db.Tx) error {
 	for _, table := range tables {
 		if err := setScrub(ctx, tx, table, scrubBegin); err != nil {
 			return err
@@ -32,7 +32,7 @@ func ScheduleScrub(ctx context.Context, tx *sql.Tx) error {
 // tables are those of the index.
 var tables = []string{"messages_fts", "messages_ranks"}
 
-func setScrub(ctx context.Context, tx *sql.Tx, table, state string) error {
+func setScrub(ctx context.Context, tx db.Tx, table, state string) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO cursors (name, value, updated_at) SELECT CAST(? AS TEXT), CAST(? AS TEXT), 0 FROM cursors WHERE name = ?
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`, table+scrubSuffix, state, table)
@@ -40,7 +40,7 @@ func setScrub(ctx context.Context, tx *sql.Tx, table, state string) error {
 }
 
 // scrub merges a part of the index if that is due. done says that nothing is left to merge.
-func scrub(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func scrub(ctx context.Context, tx db.Tx) (done bool, err error) {
 	for _, table := range tables {
 		if done, err = scrubTable(ctx, tx, table); err != nil || !done {
 			return false, err
@@ -49,7 +49,7 @@ func scrub(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	return true, nil
 }
 
-func scrubTable(ctx context.Context, tx *sql.Tx, table string) (done bool, err error) {
+func scrubTable(ctx context.Context, tx db.Tx, table string) (done bool, err error) {
 	var state string
 	err = tx.QueryRowContext(ctx, `SELECT value FROM cursors WHERE name = ?`, table+scrubSuffix).Scan(&state)
 	if errors.Is(err, sql.ErrNoRows) {

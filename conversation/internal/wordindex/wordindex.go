@@ -48,7 +48,7 @@ const (
 
 // update adds the oldest messages that are missing in the index, as many as fit into a transaction. done reports that none
 // is missing.
-func update(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+func update(ctx context.Context, tx db.Tx) (done bool, err error) {
 	batch, err := next(ctx, tx, "messages_fts", batchBytes)
 	if err != nil || len(batch) == 0 {
 		return err == nil, err
@@ -78,8 +78,8 @@ func skip(ctx context.Context, s *db.Skipper) error {
 }
 
 // skipBehind does the same for the table that a cursor belongs to. one adds a message to that table.
-func skipBehind(ctx context.Context, s *db.Skipper, cursor string, one func(message, context.Context, *sql.Tx) error) error {
-	add := func(ctx context.Context, tx *sql.Tx, ids []int64) error {
+func skipBehind(ctx context.Context, s *db.Skipper, cursor string, one func(message, context.Context, db.Tx) error) error {
+	add := func(ctx context.Context, tx db.Tx, ids []int64) error {
 		for _, id := range ids {
 			batch, err := read(ctx, tx, `m.id = ?`, id, 1, batchBytes)
 			if err != nil {
@@ -104,7 +104,7 @@ func skipBehind(ctx context.Context, s *db.Skipper, cursor string, one func(mess
 
 // MessagesDeleted moves the cursors of the index and of the vectors back to the newest message that is left. SQLite gives
 // the ids of the last rows, when they are deleted, to new rows, which would be passed over.
-func MessagesDeleted(ctx context.Context, tx *sql.Tx) error {
+func MessagesDeleted(ctx context.Context, tx db.Tx) error {
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE embeddings SET done = (SELECT coalesce(max(id), 0) FROM messages) WHERE done > (SELECT coalesce(max(id), 0) FROM messages)`); err != nil {
 		return err
@@ -117,7 +117,7 @@ func MessagesDeleted(ctx context.Context, tx *sql.Tx) error {
 
 // MoveSession changes the session of messages in the index. Messages that are not in the index yet are added later, with
 // their new session.
-func MoveSession(ctx context.Context, tx *sql.Tx, from, to int64) error {
+func MoveSession(ctx context.Context, tx db.Tx, from, to int64) error {
 	var ranked int64
 	if err := tx.QueryRowContext(ctx, rankedUpTo).Scan(&ranked); err != nil {
 		return err
@@ -156,7 +156,7 @@ var (
 )
 
 // indexedOf returns the next messages of a session that the index has.
-func indexedOf(ctx context.Context, tx *sql.Tx, session, after int64) (batch []message, err error) {
+func indexedOf(ctx context.Context, tx db.Tx, session, after int64) (batch []message, err error) {
 	rows, err := tx.QueryContext(ctx, selectMessages+`
 		WHERE c.session_id = ? AND m.id > ? AND `+isIndexed+`
 		ORDER BY m.id LIMIT ?`, session, after, batchRows)
@@ -200,15 +200,15 @@ func LastPage(conversation int64) int64 { return RowID(conversation, lastInside)
 func IsPage(rowID int64) bool { return rowID&pageBit != 0 }
 
 // AddPage adds a page of a file to a session's part of the index.
-func AddPage(ctx context.Context, tx *sql.Tx, rowID, session int64, text string) error {
+func AddPage(ctx context.Context, tx db.Tx, rowID, session int64, text string) error {
 	page := message{seq: SeqOf(rowID), conversation: ConversationOf(rowID), session: session, role: "user", content: text}
 	return page.addBoth(ctx, tx)
 }
 
 // DeletePage deletes a page from the index.
-func DeletePage(ctx context.Context, tx *sql.Tx, rowID int64) error { return deleteRow(ctx, tx, rowID) }
+func DeletePage(ctx context.Context, tx db.Tx, rowID int64) error { return deleteRow(ctx, tx, rowID) }
 
-func deleteRow(ctx context.Context, tx *sql.Tx, rowID int64) error {
+func deleteRow(ctx context.Context, tx db.Tx, rowID int64) error {
 	for _, statement := range []string{
 		db.Either(`DELETE FROM messages_fts WHERE rowid = ?`, `DELETE FROM message_words WHERE id = ?`),
 		db.Either(`DELETE FROM messages_ranks WHERE rowid = ?`, `DELETE FROM message_ranks WHERE id = ?`),
@@ -242,7 +242,7 @@ type message struct {
 func (m message) rowID() int64 { return RowID(m.conversation, m.seq) }
 
 // next returns the next messages behind a cursor, with up to so many bytes of text.
-func next(ctx context.Context, tx *sql.Tx, cursor string, bytes int) (batch []message, err error) {
+func next(ctx context.Context, tx db.Tx, cursor string, bytes int) (batch []message, err error) {
 	var after int64
 	if err := tx.QueryRowContext(ctx, `SELECT CAST(value AS BIGINT) FROM cursors WHERE name = ?`, cursor).Scan(&after); err != nil {
 		return nil, err
@@ -280,7 +280,7 @@ func scan(rows *sql.Rows) (m message, err error) {
 }
 
 // add adds one message: its words, and where it belongs.
-func (m message) add(ctx context.Context, tx *sql.Tx) error {
+func (m message) add(ctx context.Context, tx db.Tx) error {
 	if m.content == "" && m.calls == "" {
 		return nil
 	}
