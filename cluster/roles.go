@@ -216,26 +216,19 @@ func (r *Role) Check(ctx context.Context) error {
 		SELECT EXISTS (SELECT 1 FROM roles JOIN nodes ON nodes.id = roles.node_id AND nodes.dead_at IS NULL
 			WHERE roles.name = $1 AND roles.node_id = $2 AND roles.term = $3)`, r.Name, r.id, r.Term).Scan(&has)
 	if err == nil && !has {
-		return r.lost()
+		return r.Lost()
 	}
 	return err
 }
 
-// Fence makes a transaction fail with ErrLost unless this node has the role. No other node gets it before the
-// transaction ends.
-func (r *Role) Fence(ctx context.Context, tx Execer) error {
-	result, err := tx.ExecContext(ctx, `SELECT 1 FROM roles WHERE name = $1 AND node_id = $2 AND term = $3 FOR SHARE`, r.Name, r.id, r.Term)
-	if err != nil {
-		return err
-	}
-	if found, err := result.RowsAffected(); err != nil || found > 0 {
-		return err
-	}
-	return r.lost()
+// Fence returns a query that finds a row while this node has the role. No other node gets it before the end of the
+// transaction in which it was found. Where it finds none, the caller rolls back and calls Lost.
+func (r *Role) Fence() (query string, args []any) {
+	return `SELECT 1 FROM roles WHERE name = $1 AND node_id = $2 AND term = $3 FOR SHARE`, []any{r.Name, r.id, r.Term}
 }
 
-// lost returns errRoleLost, and has the node find out whether it was declared dead.
-func (r *Role) lost() error {
+// Lost returns an error that is ErrLost, and has the node find out whether it was declared dead.
+func (r *Role) Lost() error {
 	r.node.checkMembership()
 	return errRoleLost
 }
@@ -249,7 +242,7 @@ func (r *Role) Save(ctx context.Context, data string) error {
 		return err
 	}
 	if tag.RowsAffected() == 0 {
-		return r.lost()
+		return r.Lost()
 	}
 	r.Data = data
 	return nil

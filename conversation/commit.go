@@ -104,15 +104,23 @@ type Committed struct {
 // Commit stores a run in one transaction: its messages, the inbound that it
 // settles, its replies to be delivered, and the totals. A run that archives a
 // conversation whose record is damaged begins the new one all the same.
+//
+// Nearly every run only adds to a conversation that nobody else has changed meanwhile. So Commit first stores it on the
+// condition that this holds, which takes one round trip to a server, and else commits it anew with what the store has now.
 func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error) {
 	var replies []newReply
-	err = s.db.WriteOwned(ctx, string(run.Key), func(ctx context.Context, tx db.Tx) error {
-		done, replies, err = commitRun(ctx, tx, run, s.Now())
-		if err != nil {
-			return fmt.Errorf("commit run %d of %s: %w", run.ID(), run.Key, err)
-		}
-		return nil
-	})
+	commit := func(unchanged bool) error {
+		return s.db.WriteOwned(ctx, string(run.Key), func(ctx context.Context, tx db.Tx) error {
+			done, replies, err = commitRun(ctx, tx, run, unchanged, s.Now())
+			if err != nil {
+				return fmt.Errorf("commit run %d of %s: %w", run.ID(), run.Key, err)
+			}
+			return nil
+		})
+	}
+	if err = commit(run.onlyAdds()); errors.Is(err, errChanged) {
+		err = commit(false)
+	}
 	if err == nil {
 		done.Replies, err = s.dueReplies(ctx, run, replies)
 		return done, err
@@ -127,31 +135,35 @@ func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error)
 	return done, err
 }
 
-func commitRun(ctx context.Context, tx db.Tx, run Run, at time.Time) (done Committed, replies []newReply, err error) {
+// onlyAdds reports whether a run adds messages to a conversation that was there before, and does nothing else.
+func (r Run) onlyAdds() bool {
+	return r.Effect == (Effect{}) && len(r.Messages) > 0 && r.Conversation.row != 0 && !r.Conversation.Succeeds()
+}
+
+// errChanged says that a run's messages or its conversation are not as the run has read them.
+var errChanged = errors.New("the messages or the conversation were changed since the run began")
+
+func whereChanged() error { return errChanged }
+
+// commitRun stores a run. With unchanged it fails with errChanged where the store does not hold what the run has read.
+func commitRun(ctx context.Context, tx db.Tx, run Run, unchanged bool, at time.Time) (done Committed, replies []newReply, err error) {
 	session, err := sessionOf(ctx, tx, run)
 	if err != nil {
 		return done, nil, err
 	}
-	settled, err := settle(ctx, tx, run)
-	if err != nil {
+	if err := settle(ctx, tx, run, unchanged); err != nil {
 		return done, nil, err
-	}
-	appends := run.Effect == (Effect{}) && len(run.Messages) > 0
-	if !appends {
-		if err := settleEdited(ctx, tx, run, settled); err != nil {
-			return done, nil, err
-		}
 	}
 	if err := setSession(ctx, tx, &run, session); err != nil {
 		return done, nil, err
 	}
-	if done, err = change(ctx, tx, run, session, at); err != nil {
-		return done, nil, err
+	if unchanged {
+		done.Conversation, done.Messages, err = extend(ctx, tx, run, session, at)
+	} else {
+		done, err = change(ctx, tx, run, session, at)
 	}
-	if appends { // a server has said together what was settled and how the conversation grew
-		if err := settleEdited(ctx, tx, run, settled); err != nil {
-			return done, nil, err
-		}
+	if err != nil {
+		return done, nil, err
 	}
 	if err := dropUnclaimed(ctx, tx, run); err != nil {
 		return done, nil, err
@@ -225,22 +237,30 @@ func sessionOf(ctx context.Context, tx db.Tx, run Run) (id int64, err error) {
 	return id, err
 }
 
-// settle marks the inbound that a run took as done, except those that were edited since. It returns the results for
-// settleEdited.
-func settle(ctx context.Context, tx db.Tx, run Run) (settled []sql.Result, err error) {
+// settle marks the inbound that a run took as done. It fails with ErrSettled if another run has settled one. If one was
+// edited meanwhile, it fails with errChanged where unchanged is true.
+func settle(ctx context.Context, tx db.Tx, run Run, unchanged bool) error {
+	const statement = `
+		UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, options = NULL, overheard = NULL, address = ''
+		WHERE id = ? AND revision = ? AND (run_id IS NULL OR ` + rows.IsWithdrawn + `)`
 	for _, in := range run.Took {
-		result, err := tx.ExecContext(ctx, `
-			UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, options = NULL, overheard = NULL, address = ''
-			WHERE id = ? AND revision = ? AND (run_id IS NULL OR `+rows.IsWithdrawn+`)`, run.ID(), keptText(run, in), in.ID, in.Revision)
-		if err != nil {
-			return nil, err
+		values := []any{run.ID(), keptText(run, in), in.ID, in.Revision}
+		if unchanged {
+			if err := db.Require(ctx, tx, whereChanged, statement, values...); err != nil {
+				return err
+			}
+		} else if n, err := db.Changed(tx.ExecContext(ctx, statement, values...)); err != nil {
+			return err
+		} else if n == 0 {
+			if err := settleEdited(ctx, tx, run, in.ID); err != nil {
+				return err
+			}
 		}
 		if err := moveUploads(ctx, tx, in, uploads.Accepted, uploads.Taken); err != nil {
-			return nil, err
+			return err
 		}
-		settled = append(settled, result)
 	}
-	return settled, nil
+	return nil
 }
 
 // keptText returns what is kept of an inbound's text: all of it, for the notice that
@@ -252,24 +272,10 @@ func keptText(run Run, in Inbound) string {
 	return in.Text
 }
 
-// settleEdited marks the inbound as done that settle has left out. It fails with ErrSettled if another run has settled
-// one.
-func settleEdited(ctx context.Context, tx db.Tx, run Run, settled []sql.Result) error {
-	for i, result := range settled {
-		n, err := result.RowsAffected()
-		if err == nil && n == 0 {
-			err = settleOneEdited(ctx, tx, run, run.Took[i].ID)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// settleOneEdited marks an inbound that was edited while the run answered it. The
-// next run is told how it reads now, unless it was taken back as well.
-func settleOneEdited(ctx context.Context, tx db.Tx, run Run, id int64) error {
+// settleEdited marks an inbound as done that was edited while the run answered it. The
+// next run is told how it reads now, unless it was taken back as well. It fails with ErrSettled if another run has
+// settled it.
+func settleEdited(ctx context.Context, tx db.Tx, run Run, id int64) error {
 	var text string
 	var waits bool
 	err := tx.QueryRowContext(ctx, `
@@ -294,6 +300,20 @@ func appendMessages(ctx context.Context, tx db.Tx, run Run, session int64, at ti
 	if err := beginBranch(ctx, tx, run, c, tip); err != nil {
 		return c, nil, err
 	}
+	return insertMessages(ctx, tx, run, c, session, at)
+}
+
+// extend adds a run's messages to its conversation. It fails with errChanged if that is not as the run has read it.
+func extend(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (Conversation, []Message, error) {
+	c, err := growKnown(ctx, tx, run, at)
+	if err != nil {
+		return c, nil, err
+	}
+	return insertMessages(ctx, tx, run, c, session, at)
+}
+
+// insertMessages stores the messages of a run in a conversation that has grown by them.
+func insertMessages(ctx context.Context, tx db.Tx, run Run, c Conversation, session int64, at time.Time) (_ Conversation, _ []Message, err error) {
 	if c.Messages == int64(len(run.Messages)) && run.ID() != 0 {
 		if err := takeAsides(ctx, tx, run.ID(), session, c.row); err != nil {
 			return c, nil, err

@@ -214,32 +214,27 @@ func insertConversation(ctx context.Context, tx db.Tx, c Conversation, at time.T
 	return c, err
 }
 
-// grow stores the totals and the state of the run's conversation with the run's messages,
-// and returns it, with the last message of its chosen branch, 0 where that is the newest one. If somebody else has
-// changed it since the snapshot, or an older branch was chosen, grow reads it first.
+// growKnown stores the totals and the state that the run's conversation has with the run's messages, and returns it. It fails
+// with errChanged if somebody has changed the conversation since the run has read it, or has chosen an older branch.
+func growKnown(ctx context.Context, tx db.Tx, run Run, at time.Time) (Conversation, error) {
+	known, err := json.Marshal(run.Conversation.State)
+	if err != nil {
+		return run.Conversation, err
+	}
+	c := grown(run.Conversation, run, at)
+	totals, err := totalsOf(c, at)
+	if err != nil {
+		return c, err
+	}
+	return c, db.Require(ctx, tx, whereChanged, updateTotals+` WHERE id = ? AND messages = ? AND title = ? AND state = ? AND tip = 0 AND deleted = 0`,
+		append(totals, c.row, run.Conversation.Messages, run.Conversation.Title, string(known))...)
+}
+
+// grow reads the run's conversation, or begins the one that follows it, and stores its totals and its state with the run's
+// messages. It returns the conversation with the last message of its chosen branch, 0 where that is the newest one.
 func grow(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (c Conversation, tip int64, err error) {
 	if run.Conversation, err = succeed(ctx, tx, run.Conversation, session, at); err != nil {
 		return run.Conversation, 0, err
-	}
-	known, err := json.Marshal(run.Conversation.State)
-	if err != nil {
-		return run.Conversation, 0, err
-	}
-	c = grown(run.Conversation, run, at)
-	state, err := json.Marshal(c.State)
-	if err != nil {
-		return c, 0, err
-	}
-	result, err := tx.ExecContext(ctx, `
-		UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, window_start = ?, window_cut = ?, window_budget = ?, window_named = ?, updated_at = ?
-		WHERE id = ? AND messages = ? AND title = ? AND state = ? AND tip = 0 AND deleted = 0`,
-		c.Messages, c.Tokens, c.Title, string(state), c.Window.Start, c.Window.Cut, c.Window.Budget, c.Window.Named, db.Millis(at),
-		c.row, run.Conversation.Messages, run.Conversation.Title, string(known))
-	if err != nil {
-		return c, 0, err
-	}
-	if n, err := result.RowsAffected(); err != nil || n == 1 {
-		return c, 0, err
 	}
 	if c, err = currentConversation(ctx, tx, run, session, at); err != nil {
 		return c, 0, err
@@ -248,13 +243,20 @@ func grow(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (
 		run.Window = Window{}
 	}
 	c = grown(c, run, at)
-	if state, err = json.Marshal(c.State); err != nil {
+	totals, err := totalsOf(c, at)
+	if err != nil {
 		return c, 0, err
 	}
-	err = tx.QueryRowContext(ctx, `
-		UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, window_start = ?, window_cut = ?, window_budget = ?, window_named = ?, updated_at = ? WHERE id = ? RETURNING tip`,
-		c.Messages, c.Tokens, c.Title, string(state), c.Window.Start, c.Window.Cut, c.Window.Budget, c.Window.Named, db.Millis(at), c.row).Scan(&tip)
+	err = tx.QueryRowContext(ctx, updateTotals+` WHERE id = ? RETURNING tip`, append(totals, c.row)...).Scan(&tip)
 	return c, tip, err
+}
+
+// updateTotals needs the values of totalsOf.
+const updateTotals = `UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, window_start = ?, window_cut = ?, window_budget = ?, window_named = ?, updated_at = ?`
+
+func totalsOf(c Conversation, at time.Time) ([]any, error) {
+	state, err := json.Marshal(c.State)
+	return []any{c.Messages, c.Tokens, c.Title, string(state), c.Window.Start, c.Window.Cut, c.Window.Budget, c.Window.Named, db.Millis(at)}, err
 }
 
 func grown(c Conversation, run Run, at time.Time) Conversation {

@@ -21,7 +21,7 @@ func (s *Store) commitInNewSession(ctx context.Context, run Run) (done Committed
 	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		moved := run
 		if moved.Conversation, err = replaceSession(ctx, tx, run.Key); err == nil {
-			done, replies, err = commitRun(ctx, tx, moved, s.Now())
+			done, replies, err = commitRun(ctx, tx, moved, false, s.Now())
 		}
 		if err != nil {
 			return fmt.Errorf("commit run %d of %s in a session of its own: %w", run.ID(), run.Key, err)

@@ -203,17 +203,9 @@ func (s *postgresServer) owned(ctx context.Context, session string) task {
 		return nil
 	}
 	return func(ctx context.Context, tx Tx) error {
-		var owner sql.NullInt64
-		err := tx.QueryRowContext(ctx, `
-			SELECT s.owner FROM sessions s JOIN nodes n ON n.id = s.owner AND n.dead_at IS NULL
-			WHERE s.key = ? FOR UPDATE OF s`, session).Scan(&owner)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		if owner.Int64 != member {
-			return &disownedError{"works the session " + session}
-		}
-		return nil
+		return Require(ctx, tx, func() error { return &disownedError{"works the session " + session} }, `
+			SELECT 1 FROM sessions s JOIN nodes n ON n.id = s.owner AND n.dead_at IS NULL
+			WHERE s.key = ? AND s.owner = ? FOR UPDATE OF s`, session, member)
 	}
 }
 
@@ -224,12 +216,12 @@ func (s *postgresServer) held(ctx context.Context) task {
 	if role == nil {
 		return nil
 	}
+	query, args := role.Fence()
 	return func(ctx context.Context, tx Tx) error {
-		err := role.Fence(ctx, tx)
-		if errors.Is(err, cluster.ErrLost) {
+		return Require(ctx, tx, func() error {
+			role.Lost()
 			return &disownedError{"may have the role " + role.Name}
-		}
-		return err
+		}, query, args...)
 	}
 }
 

@@ -95,12 +95,7 @@ func (l *lane) try(group []write) error {
 	if err != nil {
 		return l.failed(err)
 	}
-	l.pipe.Begin(query, args, func(rows int64) error {
-		if rows == 0 {
-			return l.fence.Refused()
-		}
-		return nil
-	})
+	l.pipe.Begin(query, args, l.fence.Refused)
 	if err := l.carryOut(group); err != nil {
 		return l.failed(errors.Join(err, l.pipe.Rollback()))
 	}
@@ -118,7 +113,7 @@ func (l *lane) carryOut(group []write) error {
 	of := map[string]int{} // the task of a session
 	for _, job := range group {
 		if job.check != nil {
-			tasks = append(tasks, postgres.Task{Do: []task{job.check}})
+			tasks = append(tasks, postgres.Task{Do: []task{job.check}, Ahead: true})
 		}
 		if job.alone {
 			continue

@@ -30,6 +30,7 @@ const (
 	DataCorrupted        = "XX001"
 	IndexCorrupted       = "XX002"
 
+	divisionByZero   = "22012" // see needsRow
 	adminShutdown    = "57P01"
 	crashShutdown    = "57P02"
 	cannotConnectNow = "57P03"

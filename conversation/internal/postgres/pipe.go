@@ -44,13 +44,14 @@ type request struct {
 	plain bool // the text has no arguments, and may hold several statements
 	task  bool // asked for it
 
+	refused func() error // returns the error of a statement that needs a row and has none; nil where it needs none
+
 	answered bool
 	err      error
 	fields   []pgconn.FieldDescription // their names
 	rows     [][]driver.Value
 	tag      pgconn.CommandTag
-	check    func(rows int64) error // of the answer; nil = none
-	done     chan struct{}          // is closed when nothing more is done with it; nil where nobody waits for that
+	done     chan struct{} // is closed when nothing more is done with it; nil where nobody waits for that
 }
 
 // Pipe opens a connection.
@@ -83,23 +84,14 @@ func (p *Pipe) Close() error {
 	return errors.Join(p.connections.Close(), p.pgx.Close(ctx))
 }
 
-// Begin begins a transaction with a statement. check is given the number of rows that it has changed; if it fails, so
-// does the transaction.
-func (p *Pipe) Begin(query string, args []any, check func(rows int64) error) {
+// Begin begins a transaction with a statement. If that changes no row, the transaction fails with the error of refused.
+func (p *Pipe) Begin(query string, args []any, refused func() error) {
 	p.failed, p.apart, p.committed = nil, false, nil
-	p.queue = append(p.queue[:0], &request{text: "BEGIN"}, &request{text: query, args: args, check: check})
+	p.queue = append(p.queue[:0], &request{text: "BEGIN"}, &request{text: needsRow(query), args: args, refused: refused})
 }
 
 // Commit sends the statements that still wait, commits, and calls what tasks have given to [AtCommit].
 func (p *Pipe) Commit() error {
-	for _, r := range p.queue {
-		if r.check != nil { // its answer decides whether there may be a COMMIT
-			if err := p.flush(); err != nil {
-				return err
-			}
-			break
-		}
-	}
 	end := &request{text: "COMMIT"}
 	p.queue = append(p.queue, end)
 	if err := p.flush(); err != nil {
@@ -292,8 +284,8 @@ func (r *request) keep(fields []pgconn.FieldDescription, raw [][]byte) (err erro
 // finish notes that there is an answer, and returns its error.
 func (r *request) finish() error {
 	r.answered = true
-	if r.err == nil && r.check != nil {
-		r.err = r.check(r.tag.RowsAffected())
+	if r.refused != nil && Code(r.err) == divisionByZero {
+		r.err = r.refused()
 	}
 	return r.err
 }

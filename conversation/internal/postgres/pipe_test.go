@@ -33,12 +33,7 @@ type step = func(ctx context.Context, tx postgres.Tx) error
 
 // transact executes tasks in one transaction that begins with the statement fence.
 func transact(p *postgres.Pipe, fence string, tasks ...postgres.Task) error {
-	p.Begin(fence, []any{1}, func(rows int64) error {
-		if rows == 0 {
-			return errFenced
-		}
-		return nil
-	})
+	p.Begin(fence, []any{1}, func() error { return errFenced })
 	if err := p.Run(tasks...); err != nil {
 		return errors.Join(err, p.Rollback())
 	}

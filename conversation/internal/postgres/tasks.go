@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"iter"
+	"strings"
 )
 
 // Tx carries out the statements of a transaction. It is a part of *sql.Tx and of *sql.Conn.
@@ -147,6 +148,29 @@ func AtCommit(ctx context.Context, do func()) bool {
 	return is
 }
 
+// Require carries out a statement in a task that must change a row, or, if it is a SELECT, return one. Otherwise the transaction
+// fails with the error of refused. The server decides that, so the task need not wait for the answer. Require reports false, and
+// does nothing, where ctx is not that of a task.
+func Require(ctx context.Context, tx Tx, refused func() error, statement string, args ...any) (done bool, err error) {
+	if _, is := ctx.Value(pipeKey{}).(*Pipe); !is {
+		return false, nil
+	}
+	_, err = tx.ExecContext(context.WithValue(ctx, refusedKey{}, refused), needsRow(statement), args...)
+	return true, err
+}
+
+// refusedKey is the key of the function refused in the context of a statement.
+type refusedKey struct{}
+
+// needsRow returns a statement that fails with the code divisionByZero unless another one, which returns one column 1 for each
+// row, returns a row.
+func needsRow(statement string) string {
+	if !strings.HasPrefix(strings.TrimSpace(statement), "SELECT") {
+		statement += " RETURNING 1"
+	}
+	return "WITH needed AS (" + statement + ") SELECT 1 / count(*) FROM needed"
+}
+
 func (s *strand) do(task Task) error {
 	ctx := context.WithValue(context.Background(), pipeKey{}, s.pipe)
 	for _, do := range task.Do {
@@ -202,12 +226,13 @@ func (s *strand) await(r *request) error {
 }
 
 // ExecContext implements driver.ExecerContext.
-func (s *strand) ExecContext(_ context.Context, query string, given []driver.NamedValue) (driver.Result, error) {
+func (s *strand) ExecContext(ctx context.Context, query string, given []driver.NamedValue) (driver.Result, error) {
 	r, err := s.ask(query, given)
 	if err != nil {
 		return nil, err
 	}
 	r.plain = len(given) == 0
+	r.refused, _ = ctx.Value(refusedKey{}).(func() error)
 	if !s.ahead || len(s.pending) >= maxPending || s.size >= maxSize {
 		if err := s.await(r); err != nil {
 			return nil, err

@@ -26,6 +26,26 @@ func idOf(result sql.Result) (id int64, err error) {
 	return result.LastInsertId()
 }
 
+// Require carries out a statement that must change a row. Otherwise the transaction fails with the error of refused: at once, or
+// when it is committed.
+func Require(ctx context.Context, tx Tx, refused func() error, statement string, args ...any) error {
+	if done, err := postgres.Require(ctx, tx, refused, statement, args...); done {
+		return err
+	}
+	if n, err := Changed(tx.ExecContext(ctx, statement, args...)); err != nil || n > 0 {
+		return err
+	}
+	return refused()
+}
+
+// Changed returns how many rows a statement has changed.
+func Changed(result sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 // Added is the row that InsertLater has added.
 type Added struct {
 	ID      int64 // 0 = no row was added
