@@ -96,30 +96,30 @@ func (s *Store) Messages(ctx context.Context, q MessageQuery) (Page, error) {
 		return Page{}, db.Explain(err)
 	}
 	defer conn.Close()
-	rows, err := queryMessages(ctx, conn, q)
+	walk, err := q.walk(conn)
 	if err != nil {
-		return Page{}, db.Explain(err)
+		return Page{}, err
 	}
-	defer rows.Close()
 	reader := pageReader{query: q}
-	for rows.Next() && !reader.page.More {
-		m, err := scanMessage(rows)
+	for m, err := range walk.messages(ctx) {
 		if err != nil {
-			return Page{}, err
+			return Page{}, db.Explain(err)
 		}
-		reader.add(m)
+		if reader.add(m); reader.page.More {
+			break
+		}
 	}
 	if !q.Forward {
 		slices.Reverse(reader.page.Messages)
 	}
-	return reader.page, db.Explain(rows.Err())
+	return reader.page, nil
 }
 
-// queryMessages returns the rows of a query, one more than the page holds.
-func queryMessages(ctx context.Context, conn db.Querier, q MessageQuery) (*sql.Rows, error) {
+// walk returns the walk over the messages of a query, up to one more than the page holds.
+func (q MessageQuery) walk(conn db.Querier) (walk, error) {
 	filter, err := q.Metadata.Parameter()
 	if err != nil {
-		return nil, err
+		return walk{}, err
 	}
 	condition, query := q.View.condition(), db.Short
 	switch {
@@ -131,15 +131,11 @@ func queryMessages(ctx context.Context, conn db.Querier, q MessageQuery) (*sql.R
 		condition += ` AND ` + metadata.Matches(":metadata", "messages.metadata")
 		query = db.Query
 	}
-	direction := ` DESC`
-	if q.Forward {
-		direction = ``
-	}
-	return query(ctx, conn, selectMessages+`
-		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = :conversation AND deleted = 0)
-			AND seq > :after AND seq < :before AND `+condition+` ORDER BY seq`+direction+` LIMIT :limit`,
-		sql.Named("conversation", q.Conversation), sql.Named("after", q.After), sql.Named("before", cmp.Or(q.Before, math.MaxInt64)),
-		sql.Named("metadata", filter), sql.Named("limit", db.OneMore(q.Limit)))
+	return walk{
+		conn: conn, query: query, after: q.After, before: cmp.Or(q.Before, math.MaxInt64), forward: q.Forward, most: db.OneMore(q.Limit),
+		where: `conversation_id = (SELECT id FROM conversations WHERE uuid = :conversation AND deleted = 0) AND ` + condition,
+		args:  []any{sql.Named("conversation", q.Conversation), sql.Named("metadata", filter)},
+	}, nil
 }
 
 // pageReader collects the messages of a page in the order in which they are read.
@@ -208,4 +204,72 @@ func (s *Store) AllMessages(ctx context.Context, q MessageQuery) iter.Seq2[Messa
 			more = page.More
 		}
 	}
+}
+
+// walk reads messages of a conversation in the order of their seq until its caller has enough.
+type walk struct {
+	conn          db.Querier
+	query         func(ctx context.Context, q db.Querier, query string, args ...any) (*sql.Rows, error)
+	where         string // a condition
+	args          []any  // named
+	after, before int64  // only messages between these
+	forward       bool   // from the oldest on; else from the newest
+	page          int    // messages that are read at first; 0 = firstPage
+	most          int    // messages that the caller takes at most
+}
+
+// The number of messages that a statement reads. A server sends all that a statement finds, also when the caller stops, so
+// each page is only twice as long as the one before.
+const (
+	firstPage   = 100
+	longestPage = 2000
+)
+
+// messages returns the messages. An error comes with the last pair.
+func (w walk) messages(ctx context.Context) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		for page := max(w.page, firstPage); ; page = min(2*page, longestPage) {
+			limit := min(page, w.most)
+			read, goesOn := w.read(ctx, limit, yield)
+			if w.most -= read; !goesOn || read < limit || w.most == 0 {
+				return
+			}
+		}
+	}
+}
+
+// read reads a page, and moves the walk behind it. It returns how many messages that are, and whether the caller wants more.
+func (w *walk) read(ctx context.Context, limit int, yield func(Message, error) bool) (read int, goesOn bool) {
+	direction := ` DESC`
+	if w.forward {
+		direction = ``
+	}
+	rows, err := w.query(ctx, w.conn, selectMessages+`
+		WHERE `+w.where+` AND seq > :after AND seq < :before ORDER BY seq`+direction+` LIMIT :limit`,
+		slices.Concat(w.args, []any{sql.Named("after", w.after), sql.Named("before", w.before), sql.Named("limit", limit)})...)
+	if err != nil {
+		yield(Message{}, err)
+		return 0, false
+	}
+	defer rows.Close()
+	for rows.Next() {
+		m, err := scanMessage(rows)
+		if err != nil {
+			yield(Message{}, err)
+			return read, false
+		}
+		if read++; w.forward {
+			w.after = m.Seq
+		} else {
+			w.before = m.Seq
+		}
+		if !yield(m, nil) {
+			return read, false
+		}
+	}
+	if err := rows.Err(); err != nil {
+		yield(Message{}, err)
+		return read, false
+	}
+	return read, true
 }

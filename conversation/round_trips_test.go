@@ -2,6 +2,7 @@ package conversation_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"parley/conversation"
@@ -83,5 +84,48 @@ func TestMessageTakesFewRoundTrips(t *testing.T) {
 	}
 	if accept > 2 || commit > 1 {
 		t.Errorf("Accept takes %d round trips, and Commit %d", accept, commit)
+	}
+}
+
+// What a run reads of a long conversation on a server grows with its window, and what a person reads with the page: a server sends
+// all rows of a statement, whatever the gateway does with them.
+func TestServerSendsNoMoreThanWindowsAndPagesNeed(t *testing.T) {
+	t.Parallel()
+	proxy := postgrestest.NewProxy(t, postgrestest.Database(t))
+	store := openNode(t, proxy.URL())
+	const key, turns, size = conversation.Key("api:1"), 3000, 500
+	storetest.Accept(t, store, storetest.Say(key, 1, "hello"))
+	begun := storetest.Begin(t, store, key, 1000)
+	run := storetest.Answered(key, begun, "hi")
+	for range turns {
+		for _, role := range []conversation.Role{conversation.RoleUser, conversation.RoleAssistant} {
+			run.Messages = append(run.Messages, conversation.Message{Role: role, Content: strings.Repeat("x", size), Tokens: 50})
+		}
+	}
+	storetest.Commit(t, store, run)
+	storetest.Chores(t, store)
+	storetest.Accept(t, store, storetest.Say(key, 2, "hello again"))
+	for what, read := range map[string]func() (messages int, err error){
+		"a window of 20 turns": func() (int, error) {
+			turn, err := store.Begin(t.Context(), key, 2000)
+			return len(turn.History), err
+		},
+		"a page of 20 turns": func() (int, error) {
+			page, err := store.Messages(t.Context(), conversation.MessageQuery{Conversation: begun.Conversation.ID, Turns: 20})
+			return len(page.Messages), err
+		},
+	} {
+		sent := int64(math.MaxInt64)
+		for range 5 { // background work reads messages, too
+			before := proxy.Received()
+			messages, err := read()
+			if err != nil || messages != 40 {
+				t.Fatalf("%s has %d messages, %v", what, messages, err)
+			}
+			sent = min(sent, proxy.Received()-before)
+		}
+		if sent > 300*size {
+			t.Errorf("the server sends %d bytes for %s", sent, what)
+		}
 	}
 }

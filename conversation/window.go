@@ -2,7 +2,10 @@ package conversation
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"math"
+	"slices"
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/turns"
@@ -67,7 +70,7 @@ func (s *Store) Widen(ctx context.Context, snapshot Snapshot, before int64, budg
 // readHistory reads the history of a snapshot's conversation before a seq into it.
 func (s *Store) readHistory(ctx context.Context, snapshot *Snapshot, before int64, budget int) (err error) {
 	c := snapshot.Conversation
-	snapshot.History, snapshot.Older, err = s.tail(ctx, c.row, c.Window, before, budget)
+	snapshot.History, snapshot.Older, err = s.tail(ctx, c, before, budget)
 	if IsDamaged(err) {
 		s.db.NoteDamage(fmt.Sprintf("messages of %s", c.Key), err)
 		snapshot.Damaged, err = true, nil
@@ -95,32 +98,32 @@ func (t Snapshot) After(c Committed, budget int) Snapshot {
 // tail reads the part of a conversation before a seq that a snapshot holds, as Window.trim
 // says. It walks back from the newest message, so that its cost grows with the window
 // alone.
-func (s *Store) tail(ctx context.Context, conversation int64, window Window, before int64, budget int) (history []Message, older int64, err error) {
+func (s *Store) tail(ctx context.Context, c Conversation, before int64, budget int) (history []Message, older int64, err error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer conn.Close()
-	rows, err := db.Short(ctx, conn, selectMessages+`
-		WHERE conversation_id = ? AND seq < ? AND `+turns.InTalk+` ORDER BY seq DESC`, conversation, before)
-	if err != nil {
-		return nil, 0, err
+	walk := walk{
+		conn: conn, query: db.Short, before: before, most: math.MaxInt,
+		where: `conversation_id = :conversation AND ` + turns.InTalk, args: []any{sql.Named("conversation", c.row)},
 	}
-	defer rows.Close()
+	if c.Window.Start > 0 { // one message more shows that the window begins there
+		walk.page = min(int(c.Messages-c.Window.Start)+2, longestPage)
+	}
 	var newest []Message // newest first
 	whole := 0           // how many of them make whole turns
-	for rows.Next() {
-		m, err := scanMessage(rows)
+	for m, err := range walk.messages(ctx) {
 		if err != nil {
 			return nil, 0, err
 		}
 		if n := len(newest); n > 0 && newest[n-1].StartsTurn(&m) {
 			whole = n
 		}
-		budget -= window.tokens(&m)
+		budget -= c.Window.tokens(&m)
 		switch {
-		case whole > 0 && m.Seq < window.Start:
-			return oldestFirst(newest), window.Start - 1, nil
+		case whole > 0 && m.Seq < c.Window.Start:
+			return oldestFirst(newest), c.Window.Start - 1, nil
 		case whole > 0 && budget < 0:
 			older = newest[whole-1].Seq - 1
 			return oldestFirst(newest[:whole]), older, nil
@@ -133,12 +136,10 @@ func (s *Store) tail(ctx context.Context, conversation int64, window Window, bef
 		}
 		newest = append(newest, m)
 	}
-	return oldestFirst(newest), 0, rows.Err()
+	return oldestFirst(newest), 0, nil
 }
 
 func oldestFirst(messages []Message) []Message {
-	for i, j := 0, len(messages)-1; i < j; i, j = i+1, j-1 {
-		messages[i], messages[j] = messages[j], messages[i]
-	}
+	slices.Reverse(messages)
 	return messages
 }

@@ -24,6 +24,7 @@ type Proxy struct {
 	commit      atomic.Int32 // what happens to the next COMMIT
 	hangs       atomic.Bool
 	trips       atomic.Int64
+	received    atomic.Int64
 
 	mu    sync.Mutex
 	down  bool
@@ -89,6 +90,9 @@ func (p *Proxy) LoseServerAtCommit() { p.commit.Store(loseTheServer) }
 
 // RoundTrips returns how often programs have sent something and waited for the answer.
 func (p *Proxy) RoundTrips() int64 { return p.trips.Load() }
+
+// Received returns how many bytes programs have received of the server.
+func (p *Proxy) Received() int64 { return p.received.Load() }
 
 // Interrupt breaks all connections and refuses new ones until Resume.
 func (p *Proxy) Interrupt() { p.interrupt(nil) }
@@ -208,7 +212,9 @@ func (p *Proxy) fromServer(server, client net.Conn) {
 		if p.hangs.Load() || message[0] == notification && p.dropNotices.Load() {
 			continue
 		}
-		if _, err := client.Write(message); err != nil {
+		n, err := client.Write(message)
+		p.received.Add(int64(n))
+		if err != nil {
 			return
 		}
 	}
