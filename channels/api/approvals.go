@@ -215,10 +215,12 @@ func (c *Channel) waitingFor(ctx context.Context, key conversation.Key, inbound 
 	if err != nil {
 		return nil, err
 	}
-	for _, in := range waiting {
-		if _, is := in.Command(); is && in.ID == inbound {
-			list = slices.DeleteFunc(list, func(q approvals.Question) bool { return q.Run < inbound })
-		}
+	i := slices.IndexFunc(waiting, func(in conversation.Inbound) bool { return in.ID == inbound })
+	if i < 0 { // it was settled since the questions were read, perhaps by the command that has closed them
+		return nil, nil
+	}
+	if _, is := waiting[i].Command(); is {
+		list = slices.DeleteFunc(list, func(q approvals.Question) bool { return q.Run < inbound })
 	}
 	return list, nil
 }
