@@ -91,11 +91,14 @@ func TestClusterAnswersChatsWithoutNotices(t *testing.T) {
 	}
 	since := logged(c.nodes)
 	var found []string
-	for i := 0; i < 2*clusterRounds(t, 1) || len(found) == 0 && i < mostRounds; i++ { // at first they do not know of each other
+	for i := 0; i < 2*clusterRounds(t, 1) || len(found) == 0 && i < mostRounds; i++ {
 		for chat := 1; chat <= chats; chat++ {
 			c.say(chat, fmt.Sprintf("c%dm%d", chat, i))
 		}
 		c.awaitAnswers()
+		gatewaytest.Await(t, "no gateway works a session", func() bool { // then the next message decides which one does
+			return rows(t, url, `SELECT count(*)::text FROM sessions WHERE owner IS NOT NULL`)[0] == "0"
+		})
 		found = expectFewSweeps(t, c.nodes, since)
 	}
 	c.expectStored()
