@@ -12,7 +12,6 @@ import (
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/reminderrows"
-	"parley/conversation/internal/rows"
 	"parley/conversation/internal/talkrows"
 	"parley/conversation/internal/uploads"
 )
@@ -23,8 +22,15 @@ import (
 // messages that it has stored before, by channel, Account and SourceID, because platforms
 // deliver twice, and messages of a group that another bot has received. It returns the
 // others with their IDs.
+//
+// Nearly all messages are of sessions that this process has seen before, and that nobody has moved. So Accept stores these on the
+// condition that this holds, which takes one round trip to a server, and else anew.
 func (s *Store) Accept(ctx context.Context, cursors []Cursor, batch ...Inbound) (stored []Inbound, err error) {
 	stored, err = s.accept(ctx, cursors, batch)
+	if errors.Is(err, errNotKnown) {
+		s.known.remove(batch)
+		stored, err = s.accept(ctx, cursors, batch)
+	}
 	if IsDamaged(err) {
 		return s.acceptDespiteDamage(ctx, cursors, batch)
 	}
@@ -32,7 +38,7 @@ func (s *Store) Accept(ctx context.Context, cursors []Cursor, batch ...Inbound) 
 }
 
 func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (stored []Inbound, err error) {
-	taken := make([]accepted, len(batch))
+	taken, known := make([]accepted, len(batch)), s.known.all(batch)
 	var parts []db.Part
 	takesOfOthers := slices.ContainsFunc(batch, func(in Inbound) bool { return in.Talk.Of != "" })
 	for i, in := range batch {
@@ -41,7 +47,7 @@ func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (
 			session = string(batch[0].Key)
 		}
 		parts = append(parts, db.Part{Session: session, Do: func(ctx context.Context, tx db.Tx) (err error) {
-			taken[i] = accepted{Inbound: in}
+			taken[i] = accepted{Inbound: in, known: known}
 			if err = s.acceptInbound(ctx, tx, &taken[i], db.Millis(s.Now())); err != nil {
 				err = fmt.Errorf("accept a message of %s: %w", in.Key, err)
 			}
@@ -56,11 +62,14 @@ func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (
 	if err = s.db.WriteParts(ctx, parts...); err != nil {
 		return nil, err
 	}
-	for _, in := range taken {
+	for i, in := range taken {
 		if in.row.Unknown {
 			if in.row.ID, err = s.inboundID(ctx, in.Inbound); err != nil {
 				return nil, err
 			}
+		}
+		if in.row.ID != 0 && in.Key == batch[i].Key {
+			s.known.add(in.Inbound)
 		}
 		if in.ID = in.row.ID; in.ID != 0 {
 			stored = append(stored, in.Inbound)
@@ -73,7 +82,8 @@ func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (
 // talk, or is for a reminder that is not due.
 type accepted struct {
 	Inbound
-	row db.Added
+	row   db.Added
+	known bool // the sessions of the whole batch are known, see knownSessions
 }
 
 // inboundID returns the id of a message that is stored.
@@ -126,11 +136,9 @@ func (s *Store) besideDamage(err error) error {
 
 // insertInbound stores a message unless it was stored before.
 func insertInbound(ctx context.Context, tx db.Tx, in *accepted, now int64) error {
-	session, key, err := rows.EnterSession(ctx, tx, string(in.Key), db.Text(in.Place), now)
-	if err != nil {
+	if err := enterSession(ctx, tx, in, now); err != nil {
 		return err
 	}
-	in.Origin, in.Key = cmp.Or(in.Origin, in.Key), Key(key)
 	sender, err := json.Marshal(in.Sender)
 	if err != nil {
 		return err
@@ -163,11 +171,11 @@ func insertInbound(ctx context.Context, tx db.Tx, in *accepted, now int64) error
 	const insert = `
 		INSERT INTO inbox (channel, account, source_id, sent_at, in_group, session_id, origin, address, sender, title, text, never_command, attachments, fingerprint,
 			keep, replaces_conversation, replaces_seq, options, album, quiet, overheard)
-		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21 WHERE NOT ` + knownByAnother + `
+		SELECT ?1, ?2, ?3, ?4, ?5, (SELECT id FROM sessions WHERE key = ?6), ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21 WHERE NOT ` + knownByAnother + `
 		ON CONFLICT (channel, source_id, account) DO NOTHING`
 	values := []any{
 		in.Channel(), in.Account, in.SourceID, db.Millis(in.At), in.Group,
-		session, db.Nullable(origin), in.Address, string(sender), in.Title, in.Text, in.NeverCommand, attachments, db.Nullable(fingerprint),
+		string(in.Key), db.Nullable(origin), in.Address, string(sender), in.Title, in.Text, in.NeverCommand, attachments, db.Nullable(fingerprint),
 		in.Keep, db.Nullable(in.Replaces.Conversation), sql.NullInt64{Int64: in.Replaces.Seq, Valid: in.Replaces.Seq != 0}, options,
 		db.Nullable(in.Album), in.Quiet.Milliseconds(), db.Nullable(in.Overheard),
 	}

@@ -54,6 +54,7 @@ type Store struct {
 	carry   state.Carry
 	sweeper sweep.Sweeper
 	closed  closedConversations
+	known   knownSessions
 	node    *cluster.Node // nil: the processes that share the file lock sessions there
 
 	embed atomic.Pointer[func(context.Context, string) ([]float32, error)]

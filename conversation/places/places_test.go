@@ -68,6 +68,48 @@ func seenBy(t testing.TB, s *conversation.Store, key conversation.Key) string {
 	return strings.Join(list, ", ")
 }
 
+// While a chat is written to through one process, another process moves the chat, or stores its new name: what is written then is
+// in the session that the chat belongs to, in order, and the chat's newest name is kept.
+func TestMessagesFollowAPlaceThatAnotherProcessMoves(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	other := storetest.Open(t, s.Path())
+	say := func(through *conversation.Store, key conversation.Key, id int, text, place string) conversation.Inbound {
+		t.Helper()
+		in := storetest.Say(key, id, text)
+		in.Place = place
+		stored, err := through.Accept(t.Context(), nil, in)
+		if err != nil || len(stored) != 1 || stored[0].ID == 0 {
+			t.Fatalf("%q: stored %+v, %v", text, stored, err)
+		}
+		return stored[0]
+	}
+	named := func(key conversation.Key, want string) {
+		t.Helper()
+		session, err := catalog.New(s).Session(t.Context(), key)
+		if err != nil || session.Place != want {
+			t.Errorf("%s is called %q, %v; want %q", key, session.Place, err, want)
+		}
+	}
+	const elsewhere = conversation.Key("telegram:chat:-6")
+	say(s, newGroup, 1, "is this the new group?", "Plans")
+	say(s, newGroup, 2, "it is", "Plans")
+	say(other, newGroup, 3, "renamed", "Trips")
+	say(s, newGroup, 4, "with its old name again", "Plans")
+	named(newGroup, "Plans")
+	say(s, newGroup, 5, "without a name", "")
+	named(newGroup, "Plans")
+	storetest.Accept(t, s, storetest.Say(elsewhere, 1, "and over there?"))
+	mustMove(t, other, elsewhere, newGroup)
+	if in := say(s, newGroup, 6, "after the move", "Plans"); in.Key != elsewhere || in.Origin != newGroup {
+		t.Errorf("the message is in %s, from %s", in.Key, in.Origin)
+	}
+	named(elsewhere, "Plans")
+	if in := say(s, elsewhere, 2, "late", ""); in.Key != elsewhere || in.Origin != elsewhere {
+		t.Errorf("the late message is in %s, from %s", in.Key, in.Origin)
+	}
+}
+
 func TestMovePlaceKeepsTheSession(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"parley/conversation/internal/postgres"
 )
@@ -26,16 +27,28 @@ func idOf(result sql.Result) (id int64, err error) {
 	return result.LastInsertId()
 }
 
-// Require carries out a statement that must change a row. Otherwise the transaction fails with the error of refused: at once, or
-// when it is committed.
+// Require carries out a statement that must change a row, or, if it is SELECT 1, return one. Otherwise the transaction fails with
+// the error of refused: at once, or when it is committed.
 func Require(ctx context.Context, tx Tx, refused func() error, statement string, args ...any) error {
 	if done, err := postgres.Require(ctx, tx, refused, statement, args...); done {
 		return err
 	}
-	if n, err := Changed(tx.ExecContext(ctx, statement, args...)); err != nil || n > 0 {
-		return err
+	n, err := requirement(ctx, tx, statement, args...)
+	if err == nil && n == 0 {
+		err = refused()
 	}
-	return refused()
+	return err
+}
+
+// requirement returns how many rows a statement has changed, or what a SELECT 1 returns, 0 for no row.
+func requirement(ctx context.Context, tx Tx, statement string, args ...any) (n int64, err error) {
+	if !postgres.IsSelect(statement) {
+		return Changed(tx.ExecContext(ctx, statement, args...))
+	}
+	if err = tx.QueryRowContext(ctx, statement, args...).Scan(&n); errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return n, err
 }
 
 // Changed returns how many rows a statement has changed.

@@ -165,10 +165,15 @@ type refusedKey struct{}
 // needsRow returns a statement that fails with the code divisionByZero unless another one, which returns one column 1 for each
 // row, returns a row.
 func needsRow(statement string) string {
-	if !strings.HasPrefix(strings.TrimSpace(statement), "SELECT") {
+	if !IsSelect(statement) {
 		statement += " RETURNING 1"
 	}
 	return "WITH needed AS (" + statement + ") SELECT 1 / count(*) FROM needed"
+}
+
+// IsSelect reports whether a statement is a SELECT, without a WITH before it.
+func IsSelect(statement string) bool {
+	return strings.HasPrefix(strings.TrimSpace(statement), "SELECT")
 }
 
 func (s *strand) do(task Task) error {
