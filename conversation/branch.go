@@ -82,7 +82,7 @@ func beginBranch(ctx context.Context, tx db.Tx, run Run, c Conversation, tip int
 // with the state that it has without them, which is stored.
 func withoutTurns(ctx context.Context, tx db.Tx, known Conversation, turn int64) (Conversation, error) {
 	var place string
-	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`WHERE c.id = ? AND c.deleted = 0`, known.row), &place)
+	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`WHERE c.id = ? AND c.deleted = 0`+toChange, known.row), &place)
 	if errors.Is(err, sql.ErrNoRows) {
 		return known, nil
 	}

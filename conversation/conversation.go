@@ -113,6 +113,10 @@ const selectConversations = `
 		coalesce(s.model, ''), coalesce(s.agent, ''), coalesce(s.fallback, ''), c.created_at, c.updated_at
 	FROM conversations c JOIN sessions s ON s.id = c.session_id `
 
+// toChange ends a query of selectConversations for a transaction that changes the conversation by what it reads: until its end, no other
+// one changes the conversation. The session is locked first, as by the commit of a run. SQLite has one writer at a time.
+var toChange = db.Either(``, ` FOR NO KEY UPDATE OF s, c`)
+
 func scanConversation(row interface{ Scan(...any) error }, place *string) (c Conversation, err error) {
 	var created, updated int64
 	var state []byte
@@ -280,7 +284,7 @@ func grown(c Conversation, run Run, at time.Time) Conversation {
 func currentConversation(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (Conversation, error) {
 	var place string
 	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`
-		WHERE c.session_id = ?1 AND c.deleted = 0 AND (c.id = ?2 OR c.active = 1) ORDER BY c.id = ?2 DESC LIMIT 1`,
+		WHERE c.session_id = ?1 AND c.deleted = 0 AND (c.id = ?2 OR c.active = 1) ORDER BY c.id = ?2 DESC LIMIT 1`+toChange,
 		session, run.Conversation.row), &place)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return c, err
