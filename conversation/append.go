@@ -66,7 +66,7 @@ func (s *Store) appendOnce(ctx context.Context, tx db.Tx, key Key, sourceID stri
 			return done, err
 		}
 	}
-	c, _, err := active(ctx, tx, key)
+	c, err := activeToChange(ctx, tx, key)
 	if err != nil {
 		return done, err
 	}

@@ -1,6 +1,7 @@
 package conversation_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func TestAdditionKeepsWhatAnotherNodeChangesAtTheSameMoment(t *testing.T) {
 			s := openNode(t, url)
 			storetest.Turn(t, s, key, 1)
 			storetest.Accept(t, s, storetest.Say(key, 2, "hello"))
-			err := meanwhile(t, url, `UPDATE conversations SET `+test.change, func() error { return test.add(s) })
+			err := meanwhile(t, url, `UPDATE conversations SET `+test.change, `COMMIT`, 1, func() error { return test.add(s) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,16 +58,17 @@ func TestAdditionKeepsWhatAnotherNodeChangesAtTheSameMoment(t *testing.T) {
 	}
 }
 
-// meanwhile carries out a statement on another connection, and commits it when do waits for a lock. It returns the error of do.
-func meanwhile(t *testing.T, url, statement string, do func() error) error {
+// meanwhile carries out a statement on another connection, and ends its transaction when n others wait for a lock because of do.
+// It returns the error of do.
+func meanwhile(t *testing.T, url, statement, end string, n int, do func() error) error {
 	t.Helper()
 	other := postgrestest.Connect(t, url)
 	onServer(t, other, `BEGIN`)
 	onServer(t, other, statement)
 	done := make(chan error, 1)
 	go func() { done <- do() }()
-	awaitLocks(t, other, 1)
-	onServer(t, other, `COMMIT`)
+	awaitLocks(t, postgrestest.Connect(t, url), n)
+	onServer(t, other, end)
 	return <-done
 }
 
@@ -77,7 +79,8 @@ func onServer(t *testing.T, conn *pgx.Conn, statement string) {
 	}
 }
 
-// awaitLocks waits until n connections to the database wait for a lock.
+// awaitLocks waits until n connections to the database wait for a lock. In a transaction, conn would know only the connections
+// that were there at its beginning.
 func awaitLocks(t *testing.T, conn *pgx.Conn, n int) {
 	t.Helper()
 	for waiting := 0; waiting < n; time.Sleep(time.Millisecond) {
@@ -85,5 +88,78 @@ func awaitLocks(t *testing.T, conn *pgx.Conn, n int) {
 			SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waiting); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What happens to a message or its conversation while another node commits the run that answers it is as if it had
+// happened afterwards.
+func TestChangeWaitsForTheRunThatAnotherNodeCommits(t *testing.T) {
+	t.Parallel()
+	const key = conversation.Key("api:1")
+	said := storetest.Say(key, 2, "hello")
+	account := conversation.Account{Channel: "api"}
+	for name, test := range map[string]struct {
+		change func(s *conversation.Store) error
+		want   string // a condition
+	}{
+		"an edit": {
+			func(s *conversation.Store) error {
+				_, err := s.Edit(t.Context(), account, said.SourceID, "edited", time.UnixMilli(5))
+				return err
+			},
+			`(SELECT count(*) FROM inbox WHERE note = 1 AND text = 'edited' AND run_id IS NULL) = 1 AND NOT EXISTS (SELECT 1 FROM inbox WHERE note = 0 AND text = 'edited')`,
+		},
+		"a withdrawal": {
+			func(s *conversation.Store) error {
+				_, err := s.Withdraw(t.Context(), account, said.SourceID)
+				return err
+			},
+			`NOT EXISTS (SELECT 1 FROM inbox WHERE withdrawn = 1 OR run_id = 0)`,
+		},
+		"instructions": {
+			func(s *conversation.Store) error { return s.SetInstructions(t.Context(), key, "Be brief.") },
+			`(SELECT state FROM conversations) LIKE '%"turns":2%Be brief.%'`,
+		},
+		"a reset": {
+			func(s *conversation.Store) error {
+				_, err := s.Reset(t.Context(), key, true)
+				return err
+			},
+			`(SELECT messages FROM conversations WHERE active = 0) = 4 AND (SELECT messages FROM conversations WHERE active = 1) = 0`,
+		},
+		"the deletion": {
+			func(s *conversation.Store) error {
+				_, err := s.Delete(t.Context(), key, "")
+				return err
+			},
+			`NOT EXISTS (SELECT 1 FROM conversations WHERE deleted = 0)`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.Database(t)
+			committing, changing := openNode(t, url), openNode(t, url)
+			storetest.Turn(t, committing, key, 1)
+			storetest.Accept(t, committing, said)
+			run := storetest.Answered(key, storetest.Begin(t, committing, key, 1000), "hi")
+			holding := postgrestest.Connect(t, url)
+			changed := make(chan error, 1)
+			const message = `INSERT INTO messages (conversation_id, seq, run_id, role, content, tokens, created_at) SELECT id, 3, 0, 'user', '', 0, 0 FROM conversations`
+			err := meanwhile(t, url, message, `ROLLBACK`, 2, func() error { // the run adds one with this number
+				go func() {
+					awaitLocks(t, holding, 1)
+					changed <- test.change(changing)
+				}()
+				_, err := committing.Commit(t.Context(), run)
+				return err
+			})
+			if err := errors.Join(err, <-changed); err != nil {
+				t.Fatal(err)
+			}
+			var is bool
+			if err := holding.QueryRow(t.Context(), `SELECT `+test.want).Scan(&is); err != nil || !is {
+				t.Errorf("%v, %v", is, err)
+			}
+		})
 	}
 }

@@ -82,12 +82,24 @@ func (s *Store) Active(ctx context.Context, key Key) (Conversation, error) {
 	return c, db.Explain(err)
 }
 
+const activeOf = `WHERE s.key = ? AND c.active = 1`
+
 func active(ctx context.Context, q db.Querier, key Key) (c Conversation, place string, err error) {
-	c, err = scanConversation(q.QueryRowContext(ctx, selectConversations+`WHERE s.key = ? AND c.active = 1`, string(key)), &place)
+	c, err = scanConversation(q.QueryRowContext(ctx, selectConversations+activeOf, string(key)), &place)
 	if errors.Is(err, sql.ErrNoRows) {
 		return freshConversation(ctx, q, key)
 	}
 	return c, place, err
+}
+
+// activeToChange is active for a transaction that changes the conversation by what it reads, see toChange.
+func activeToChange(ctx context.Context, tx db.Tx, key Key) (c Conversation, err error) {
+	var place string
+	c, err = scanConversation(tx.QueryRowContext(ctx, selectConversations+activeOf+toChange, string(key)), &place)
+	if errors.Is(err, sql.ErrNoRows) { // or another one is active now instead of that for which a server has waited
+		c, _, err = active(ctx, tx, key)
+	}
+	return c, err
 }
 
 func freshConversation(ctx context.Context, q db.Querier, key Key) (c Conversation, place string, err error) {
@@ -154,7 +166,7 @@ func ReadConversations(ctx context.Context, q db.Querier, condition string, args
 // what the run carries over. One that nobody has written in yet is only renamed.
 func startConversation(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (Conversation, error) {
 	c := run.Conversation
-	old, _, err := active(ctx, tx, run.Key)
+	old, err := activeToChange(ctx, tx, run.Key)
 	if err != nil {
 		return c, err
 	}
@@ -176,7 +188,7 @@ func startConversation(ctx context.Context, tx db.Tx, run Run, session int64, at
 // stored yet is stored by it, unless a program has begun one meanwhile.
 func rename(ctx context.Context, tx db.Tx, run Run, session int64, at time.Time) (c Conversation, err error) {
 	if c = run.Conversation; c.row == 0 {
-		if c, _, err = active(ctx, tx, run.Key); err != nil {
+		if c, err = activeToChange(ctx, tx, run.Key); err != nil {
 			return c, err
 		}
 	}

@@ -37,6 +37,9 @@ func edit(ctx context.Context, tx db.Tx, of Account, sourceID, text string, at t
 	var run sql.NullInt64
 	var kind sql.NullString
 	var old Inbound
+	if err := lockMessage(ctx, tx, of, sourceID); err != nil {
+		return "", err
+	}
 	err := tx.QueryRowContext(ctx, `
 		SELECT s.key, i.id, i.run_id, r.kind, CASE WHEN i.run_id IS NULL THEN i.text ELSE '' END, i.never_command
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
@@ -65,6 +68,15 @@ var theMessage = `(
 	SELECT id FROM inbox WHERE channel = ?1 AND source_id = ?3 AND (in_group = 1 OR ` + ofAccount("account", "?2") + `)
 	ORDER BY CASE WHEN account = ?2 THEN 0 ELSE 1 END LIMIT 1)`
 
+// lockMessage waits for the run that settles a message at this moment, if another node or another connection of this one commits
+// one, and keeps others from settling it until the transaction ends. SQLite has one writer at a time.
+func lockMessage(ctx context.Context, tx db.Tx, of Account, sourceID string) error {
+	_, err := tx.ExecContext(ctx, `
+		SELECT 1 FROM inbox i JOIN sessions s ON s.id = i.session_id WHERE i.id = `+theMessage+db.Either(``, ` FOR NO KEY UPDATE OF s, i`),
+		of.Channel, of.ID, sourceID)
+	return err
+}
+
 // insertNote leaves a text about a message for the next run of its session.
 func insertNote(ctx context.Context, tx db.Tx, about int64, suffix, text string) error {
 	_, err := tx.ExecContext(ctx, `
@@ -90,6 +102,9 @@ func (s *Store) Withdraw(ctx context.Context, of Account, sourceID string) (key 
 func withdraw(ctx context.Context, tx db.Tx, of Account, sourceID string) (Key, error) {
 	var in Inbound
 	var attachments []byte
+	if err := lockMessage(ctx, tx, of, sourceID); err != nil {
+		return "", err
+	}
 	err := tx.QueryRowContext(ctx, `
 		SELECT s.key, i.id, i.attachments, `+rows.Keeps+` FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE i.id = `+theMessage+` AND i.run_id IS NULL`, of.Channel, of.ID, sourceID).Scan(&in.Key, &in.ID, &attachments, &in.Keep)

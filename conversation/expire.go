@@ -51,7 +51,7 @@ func succeed(ctx context.Context, tx db.Tx, c Conversation, session int64, at ti
 	if !c.Succeeds() {
 		return c, nil
 	}
-	old, _, err := active(ctx, tx, c.Key)
+	old, err := activeToChange(ctx, tx, c.Key)
 	if err != nil {
 		return c, err
 	}

@@ -94,7 +94,7 @@ func (s *Store) change(ctx context.Context, key Key, id, what string, do func(co
 		var place string
 		var err error
 		c, err = scanConversation(tx.QueryRowContext(ctx, selectConversations+`
-			WHERE `+which+`s.key = ? AND c.deleted = 0`, args...), &place)
+			WHERE `+which+`s.key = ? AND c.deleted = 0`+toChange, args...), &place)
 		if err == nil {
 			err = do(ctx, tx, &c)
 		}
@@ -232,7 +232,7 @@ func (s *Store) Reset(ctx context.Context, key Key, keepSystem bool) (fresh Conv
 }
 
 func reset(ctx context.Context, tx db.Tx, key Key, keepSystem bool, carry state.Carry, at time.Time) (Conversation, error) {
-	old, _, err := active(ctx, tx, key)
+	old, err := activeToChange(ctx, tx, key)
 	if err != nil {
 		return old, err
 	}

@@ -52,7 +52,7 @@ func (s *Store) SetInstructions(ctx context.Context, key Key, list ...string) er
 
 // storeInstructions replaces the instructions of a session.
 func storeInstructions(ctx context.Context, tx db.Tx, key Key, session int64, list []string) error {
-	c, _, err := active(ctx, tx, key)
+	c, err := activeToChange(ctx, tx, key)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func setSession(ctx context.Context, tx db.Tx, run *Run, session int64) error {
 // the session's lock.
 func (s *Store) Correct(ctx context.Context, key Key, correction state.Correction, record Message) (c Conversation, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
-		if c, _, err = active(ctx, tx, key); err != nil {
+		if c, err = activeToChange(ctx, tx, key); err != nil {
 			return err
 		}
 		if c.session == 0 {
