@@ -3,6 +3,9 @@ package db
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -97,13 +100,17 @@ func (c *committer) writeLazily(ctx context.Context, what work) error {
 	defer delay.Stop()
 	select {
 	case err := <-job.result:
-		return Explain(err)
+		return outcome(err)
 	case <-delay.C:
 		return c.await(job)
 	}
 }
 
 func enqueue(ctx context.Context, queue chan<- write, what work) (write, error) {
+	what.parts = slices.Clone(what.parts)
+	for i := range what.parts {
+		what.parts[i].Do = withoutPanic(what.parts[i].Do)
+	}
 	job := write{work: what, result: make(chan error, 1)}
 	if err := ctx.Err(); err != nil {
 		return job, err
@@ -116,17 +123,48 @@ func enqueue(ctx context.Context, queue chan<- write, what work) (write, error) 
 	}
 }
 
+// panicError is a panic in a write. The transaction is rolled back, as after other errors; then the goroutine that asked for the
+// write panics, and not the one that has the turn.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string {
+	return fmt.Sprintf("panic in a transaction: %v\n%s", e.value, e.stack)
+}
+
+// withoutPanic returns a task that returns a panic as a *panicError.
+func withoutPanic(do task) task {
+	return func(ctx context.Context, tx Tx) (err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = &panicError{cause, debug.Stack()}
+			}
+		}()
+		return do(ctx, tx)
+	}
+}
+
+// outcome returns the error of a write for its caller. It panics if the write did.
+func outcome(err error) error {
+	if cause := (*panicError)(nil); errors.As(err, &cause) {
+		panic(cause)
+	}
+	return Explain(err)
+}
+
 // await returns when a job is done. The goroutine that has the turn does it; if none has the
 // turn, await takes it.
 func (c *committer) await(job write) error {
 	select {
 	case err := <-job.result:
-		return Explain(err)
+		return outcome(err)
 	case c.turn <- struct{}{}:
 	}
 	c.commitQueued()
 	c.give()
-	return Explain(<-job.result)
+	return outcome(<-job.result)
 }
 
 // wanted reports whether another goroutine waits for the turn. The caller has the turn.

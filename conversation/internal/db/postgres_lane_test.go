@@ -355,3 +355,8 @@ func TestFencedLaneDoesNotRepeatLostCommit(t *testing.T) {
 		t.Errorf("stored %d times", got)
 	}
 }
+
+func TestPanicInAWriteToAServerLeavesTheOthersAlone(t *testing.T) {
+	t.Parallel()
+	testPanic(t, openServer(t, emptyDatabase.Database(t), defaultPatience))
+}

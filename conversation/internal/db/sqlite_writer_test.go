@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,6 +73,50 @@ func TestFailedWriteDoesNotAffectTheOthersOfItsGroup(t *testing.T) {
 	}
 	if n := stored(t, d); failures != 1 || n != 2 {
 		t.Fatalf("%d failures, %d stored", failures, n)
+	}
+}
+
+// A panic in a write comes to the goroutine that asked for it, whichever commits the group. Nothing of that write is stored, and
+// the others go on.
+func TestPanicInAWriteLeavesTheOthersAlone(t *testing.T) {
+	t.Parallel()
+	testPanic(t, mustOpen(t))
+}
+
+func testPanic(t *testing.T, d *DB) {
+	t.Helper()
+	panicking := func(ctx context.Context, tx Tx) error {
+		if err := insert("bad")(ctx, tx); err != nil {
+			return err
+		}
+		panic("broken")
+	}
+	write := func(do func(context.Context, Tx) error) (err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("panic: %v", cause)
+			}
+		}()
+		return d.WriteSession(context.Background(), "cli:1", do)
+	}
+	if err := write(panicking); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Fatalf("a write that panics: %v", err)
+	}
+	var writing sync.WaitGroup
+	for i := range 40 {
+		writing.Go(func() {
+			do := insert(fmt.Sprint("good ", i))
+			if i%4 == 0 {
+				do = panicking
+			}
+			if err := write(do); (err != nil) != (i%4 == 0) {
+				t.Errorf("write %d: %v", i, err)
+			}
+		})
+	}
+	writing.Wait()
+	if n := stored(t, d); n != 30 {
+		t.Errorf("%d of 30 are stored", n)
 	}
 }
 
