@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"parley/conversation"
+	"parley/conversation/retention"
 	"parley/conversation/storetest"
 	"parley/internal/postgrestest"
 )
@@ -127,6 +128,13 @@ func TestChangeWaitsForTheRunThatAnotherNodeCommits(t *testing.T) {
 			},
 			`(SELECT messages FROM conversations WHERE active = 0) = 4 AND (SELECT messages FROM conversations WHERE active = 1) = 0`,
 		},
+		"the retention": {
+			func(s *conversation.Store) error {
+				_, err := retention.New(s).Clean(t.Context(), retention.Rules{Expiration: time.Hour, Retention: time.Hour, TrustClock: true}, func(retention.Outdated) {})
+				return err
+			},
+			`(SELECT messages FROM conversations WHERE deleted = 0) = 4`,
+		},
 		"the deletion": {
 			func(s *conversation.Store) error {
 				_, err := s.Delete(t.Context(), key, "")
@@ -143,6 +151,8 @@ func TestChangeWaitsForTheRunThatAnotherNodeCommits(t *testing.T) {
 			storetest.Accept(t, committing, said)
 			run := storetest.Answered(key, storetest.Begin(t, committing, key, 1000), "hi")
 			holding := postgrestest.Connect(t, url)
+			onServer(t, holding, `UPDATE conversations SET updated_at = 1`) // so that they are no longer kept, unless they are used now
+			onServer(t, holding, `UPDATE messages SET created_at = 1`)
 			changed := make(chan error, 1)
 			const message = `INSERT INTO messages (conversation_id, seq, run_id, role, content, tokens, created_at) SELECT id, 3, 0, 'user', '', 0, 0 FROM conversations`
 			err := meanwhile(t, url, message, `ROLLBACK`, 2, func() error { // the run adds one with this number

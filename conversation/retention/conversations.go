@@ -133,6 +133,9 @@ func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated
 	err = c.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		hidden = make([]Outdated, 0, len(batch))
 		for _, o := range batch {
+			if err := rows.LockConversation(ctx, tx, o.row); err != nil {
+				return err
+			}
 			var still bool
 			err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM conversations c WHERE `+outdated+` AND c.id = ?4)`,
 				c.lastUsed, c.expiredBefore, db.Millis(c.at), o.row).Scan(&still)

@@ -6,6 +6,13 @@ import (
 	"parley/conversation/internal/db"
 )
 
+// LockConversation waits for the transactions that change a conversation at this moment, and keeps others from changing it until
+// this one ends. The session is locked first, as by the commit of a run. SQLite has one writer at a time.
+func LockConversation(ctx context.Context, tx db.Tx, id int64) error {
+	_, err := tx.ExecContext(ctx, `SELECT 1 FROM conversations c JOIN sessions s ON s.id = c.session_id WHERE c.id = ?`+db.Either(``, ` FOR NO KEY UPDATE OF s, c`), id)
+	return err
+}
+
 // DeleteConversation hides a conversation for good. Kept and failed replies are deleted with
 // its runs; a reply that is still due is sent first. Edits in the active conversation that
 // the model has not been told of are withdrawn. Rules that wait for the session's next
