@@ -13,6 +13,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/internal/branching"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 	"parley/conversation/internal/turns"
 	"parley/conversation/state"
 )
@@ -61,6 +62,9 @@ func (b *Branches) Forks(ctx context.Context, c conversation.Conversation) (list
 // that is no version. The caller holds the session's lock.
 func (b *Branches) Choose(ctx context.Context, c conversation.Conversation, version int64) error {
 	return b.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
+		if err := rows.LockConversation(ctx, tx, c.Row()); err != nil {
+			return err
+		}
 		tree, err := branching.Read(ctx, tx, c.Row())
 		if err != nil {
 			return err

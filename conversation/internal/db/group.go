@@ -56,6 +56,14 @@ func (w work) inOrder(ctx context.Context, tx Tx) error {
 	return nil
 }
 
+// session returns the session that all of the work concerns, "" if there are several or none.
+func (w work) session() string {
+	if len(w.parts) == 1 {
+		return w.parts[0].Session
+	}
+	return ""
+}
+
 // write is work that waits for its transaction.
 type write struct {
 	work

@@ -205,7 +205,7 @@ func (s *postgresServer) owned(ctx context.Context, session string) task {
 	return func(ctx context.Context, tx Tx) error {
 		return Require(ctx, tx, func() error { return &disownedError{"works the session " + session} }, `
 			SELECT 1 FROM sessions s JOIN nodes n ON n.id = s.owner AND n.dead_at IS NULL
-			WHERE s.key = ? AND s.owner = ? FOR UPDATE OF s`, session, member)
+			WHERE s.key = ? AND s.owner = ? FOR NO KEY UPDATE OF s`, session, member)
 	}
 }
 

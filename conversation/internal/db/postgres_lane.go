@@ -1,9 +1,11 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"parley/cluster"
@@ -109,12 +111,27 @@ func (l *lane) try(group []write) error {
 // carryOut runs the parts of a group: those that concern different sessions by turns, and what may concern all of
 // them alone.
 func (l *lane) carryOut(group []write) error {
-	var tasks []postgres.Task
-	of := map[string]int{} // the task of a session
-	for _, job := range group {
+	err := l.pipe.Run(tasksOf(group)...)
+	for i := 0; err == nil && i < len(group); i++ {
+		if job := group[i]; job.alone {
+			err = l.pipe.Run(postgres.Task{Do: []task{job.inOrder}, Ahead: job.ahead})
+		}
+	}
+	return err
+}
+
+// tasksOf returns the tasks of a group: first what checks and locks sessions, and then the parts. Writes of one session each are in the
+// order of their sessions. All nodes lock sessions in this order, so that none waits for another one that waits for it.
+func tasksOf(group []write) (tasks []postgres.Task) {
+	sorted := slices.Clone(group)
+	slices.SortStableFunc(sorted, func(a, b write) int { return cmp.Compare(a.session(), b.session()) })
+	for _, job := range sorted {
 		if job.check != nil {
 			tasks = append(tasks, postgres.Task{Do: []task{job.check}, Ahead: true})
 		}
+	}
+	of := map[string]int{} // the task of a session
+	for _, job := range sorted {
 		if job.alone {
 			continue
 		}
@@ -128,13 +145,7 @@ func (l *lane) carryOut(group []write) error {
 			tasks[i].Do = append(tasks[i].Do, part.Do)
 		}
 	}
-	err := l.pipe.Run(tasks...)
-	for i := 0; err == nil && i < len(group); i++ {
-		if job := group[i]; job.alone {
-			err = l.pipe.Run(postgres.Task{Do: []task{job.inOrder}, Ahead: job.ahead})
-		}
-	}
-	return err
+	return tasks
 }
 
 // connect opens the connection if there is none.

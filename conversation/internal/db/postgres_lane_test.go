@@ -360,3 +360,34 @@ func TestPanicInAWriteToAServerLeavesTheOthersAlone(t *testing.T) {
 	t.Parallel()
 	testPanic(t, openServer(t, emptyDatabase.Database(t), defaultPatience))
 }
+
+// Two nodes that write in the same sessions at once lock them in the same order, so that neither waits for the other until the server
+// ends one of them. The messages of a batch stay in the order in which they came.
+func TestSessionsAreLockedInTheirOrder(t *testing.T) {
+	t.Parallel()
+	var done []string
+	note := func(what string) task {
+		return func(context.Context, Tx) error {
+			done = append(done, what)
+			return nil
+		}
+	}
+	group := []write{
+		{work: work{check: note("check c"), parts: []Part{{"c", note("c1")}}}},
+		{work: work{parts: []Part{{"d", note("d1")}, {"a", note("a1")}}}},
+		{work: work{parts: []Part{{"b", note("b1")}}}},
+		{work: work{check: note("check a"), parts: []Part{{"a", note("a2")}}}},
+		{work: work{parts: []Part{{"c", note("c2")}}}},
+		{work: alone(note("alone"))},
+	}
+	for _, task := range tasksOf(group) {
+		for _, do := range task.Do {
+			if err := do(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got, want := strings.Join(done, ", "), "check a, check c, d1, a1, a2, b1, c1, c2"; got != want {
+		t.Errorf("a group of writes does %s; want %s", got, want)
+	}
+}
