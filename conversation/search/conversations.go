@@ -13,33 +13,35 @@ import (
 
 // ConversationQuery says which conversations to look for, and where.
 type ConversationQuery struct {
-	Scope       Scope
-	Words       string // plain text: words, and phrases in double quotes
-	Limit, Skip int    // the page of conversations to return
+	Scope Scope
+	Words string // plain text: words, and phrases in double quotes
+	Limit int    // the number of conversations to return at most; 0 = none
+	Skip  int    // the number of conversations to leave out in front of them
 }
 
 // Found is a conversation that was found by its title, by what is said in it, or by both.
 type Found struct {
 	Conversation conversation.Conversation
 	Title        fulltext.Snippet
-	Hits         []Hit // its best messages, at most three; none where only the title was found
+	Hits         []Hit // the best messages of the conversation, at most three; empty if only the title matches
 }
 
 const (
-	bestHits = 3 // of a conversation
+	bestHits = 3 // the number of hits of a conversation
 
-	// titleImpact is what a word in a title adds to a score, for its rarity: twice as much as in any message.
-	// titleStart is for the beginning of a word, and messageStart for that in a message, less than any whole word there.
+	// titleImpact is the impact of a word in a title, twice the highest one in messages. titleStart is the impact if
+	// a word of the title only begins with the word of the query, and messageStart is the same for messages: less than the
+	// impact of any whole word there. Package fulltext says what an impact is.
 	titleImpact, titleStart, messageStart = 4, 2, 0.25
 )
 
 // Conversations returns the conversations that have the words of a query in their titles or in what is said in them: first
 // those that have all, then those that have some, the best first. more reports whether others follow.
 //
-// The last word may be the beginning of a longer one: of any in a title, and, if it has at least 4 bytes, of any in a
-// message. A conversation counts as much as its best message, or its title, which is ranked like a message in front of
-// the first one. Very common words count as Find has it. What is not part of the talk is not searched, and neither are
-// tool calls and their results.
+// The last word of the query may be the beginning of a longer word: of any word in a title, and, if it has at least 4 bytes,
+// of any word in a message. A conversation is ranked by its best message or by its title, whichever ranks higher. The title
+// is ranked like a message in front of the first one. Very common words count as described at Find. Internal, replaced and
+// taken-back messages are not searched, and neither are tool calls and their results.
 func (s *Searcher) Conversations(ctx context.Context, query ConversationQuery) (page []Found, more bool, err error) {
 	terms := fulltext.ParseQuery(query.Words)
 	if len(terms) == 0 || query.Limit <= 0 {
@@ -51,19 +53,19 @@ func (s *Searcher) Conversations(ctx context.Context, query ConversationQuery) (
 		return nil, false, db.Explain(err)
 	}
 	l := s.newLookup(conn, Query{Scope: query.Scope, TalkOnly: true})
-	l.talkOf = true
+	l.visible = true
 	var list []Found
 	err = l.withIndexes(ctx, func() (err error) {
 		list, more, err = l.conversations(ctx, query, terms)
 		return err
 	})
-	_ = conn.Close() // which gives it back
+	_ = conn.Close() // returns it to the pool; the reads below take their own
 	if err != nil {
 		return nil, false, db.Explain(err)
 	}
 	for _, found := range list {
 		if found.Conversation, err = s.store.Conversation(ctx, found.Conversation.ID); errors.Is(err, conversation.ErrNotFound) {
-			continue // deleted meanwhile
+			continue // it was deleted meanwhile
 		}
 		if err != nil {
 			return nil, false, err
@@ -73,7 +75,7 @@ func (s *Searcher) Conversations(ctx context.Context, query ConversationQuery) (
 	return page, more, nil
 }
 
-// conversations returns a page of what was found, of each conversation only the ID.
+// conversations returns the page of conversations that the query asks for. Of each Conversation, only the ID is set.
 func (l *lookup) conversations(ctx context.Context, query ConversationQuery, terms []fulltext.Term) (page []Found, more bool, err error) {
 	if l.ranked, err = wordindex.Ranked(ctx, l.conn); err != nil {
 		return nil, false, err
@@ -94,7 +96,7 @@ func (l *lookup) conversations(ctx context.Context, query ConversationQuery, ter
 			return nil, false, err
 		}
 		if len(rowIDs) == 0 && !ranked[0].byTitle {
-			continue // what was found is not part of the talk any more
+			continue // all its matches were replaced, taken back or deleted
 		}
 		if skip--; skip >= 0 {
 			continue
@@ -112,7 +114,7 @@ func (l *lookup) conversations(ctx context.Context, query ConversationQuery, ter
 	return page, false, nil
 }
 
-// best returns the best of the rows of a conversation, of each message one.
+// best returns the first bestHits of the ranked rows of a conversation that this search may return, one for each message.
 func (l *lookup) best(ctx context.Context, ranked []int64) (rowIDs []int64, err error) {
 	places, err := l.allowed(ctx, ranked)
 	shown := map[int64]bool{}
@@ -125,7 +127,7 @@ func (l *lookup) best(ctx context.Context, ranked []int64) (rowIDs []int64, err 
 	return rowIDs, err
 }
 
-// withStart returns the terms, and the last word of the query once more as the beginning of longer words.
+// withStart returns the terms and, as one more term, the last word of the query as the beginning of longer words.
 func withStart(terms []fulltext.Term) []fulltext.Term {
 	for _, t := range terms {
 		if t.MayEnd() {
@@ -136,15 +138,15 @@ func withStart(terms []fulltext.Term) []fulltext.Term {
 	return terms
 }
 
-// candidate is a conversation of the scope, and what was found of it.
+// candidate is a conversation of the scope with its matches.
 type candidate struct {
-	id       int64 // row id
+	id       int64 // the id of its row
 	uuid     string
 	title    string
-	byTitle  bool
-	messages []int64 // rows of the index, the best first; some may not be part of the talk
-	has      int     // how many of the terms
-	last     int     // the number of the last of these
+	byTitle  bool    // whether its title matches
+	messages []int64 // the matching rows of the index, the best first; some may not be allowed
+	has      int     // how many of the terms it has
+	last     int     // the number of the last term that was counted in has, from 1
 }
 
 // candidates returns the conversations of the scope.
@@ -168,7 +170,7 @@ func (l *lookup) candidates(ctx context.Context) (list []*candidate, err error) 
 	return list, rows.Err()
 }
 
-// maxMessages is how many messages of a conversation are kept until it is known which are part of the talk.
+// maxMessages is how many matches of a conversation are kept: more than bestHits, since some may not be allowed.
 const maxMessages = 4 * bestHits
 
 // rankConversations returns the conversations that have any of the terms, first those that have all.
@@ -194,9 +196,9 @@ func (l *lookup) rankConversations(ctx context.Context, terms []fulltext.Term) (
 	for _, row := range m.rank(terms, noTerm).All() {
 		c := byRow[wordindex.ConversationOf(row)]
 		switch {
-		case c == nil: // deleted
+		case c == nil: // deleted, or not in the scope
 			continue
-		case len(c.messages) > 0 || c.byTitle: // is in a list
+		case len(c.messages) > 0 || c.byTitle: // it is in one of the lists already
 		case c.has >= counted:
 			all = append(all, c)
 		default:
@@ -211,10 +213,10 @@ func (l *lookup) rankConversations(ctx context.Context, terms []fulltext.Term) (
 	return append(all, some...), nil
 }
 
-// titleRow returns the row of a title among those of the index: it stands in front of the first message.
+// titleRow returns a row number for the title of a conversation: the one before its first message. The index has no such row.
 func titleRow(conversation int64) int64 { return wordindex.RowID(conversation, 0) }
 
-// matchStart adds the messages in which the last word of the query begins a longer one.
+// matchStart adds the messages in which the last word of the query is the beginning of a longer word.
 func (l *lookup) matchStart(ctx context.Context, terms []fulltext.Term, m *matches) error {
 	for i, t := range terms {
 		if !t.MayBePrefix() || m.common[i] {
@@ -234,7 +236,7 @@ func (l *lookup) matchStart(ctx context.Context, terms []fulltext.Term, m *match
 	return nil
 }
 
-// addTitles adds the titles that have the terms.
+// addTitles adds the titles of conversations that have the terms.
 func (m *matches) addTitles(list []*candidate, terms []fulltext.Term) {
 	found := make([][]fulltext.Posting, len(terms))
 	for _, c := range list {
@@ -251,6 +253,7 @@ func (m *matches) addTitles(list []*candidate, terms []fulltext.Term) {
 	m.documents += int64(len(list))
 }
 
+// impactInTitle returns the impact of a term in the words of a title, 0 if the title does not have it.
 func impactInTitle(words fulltext.Words, t fulltext.Term) float64 {
 	if words.Has(t) {
 		return titleImpact
@@ -261,7 +264,7 @@ func impactInTitle(words fulltext.Words, t fulltext.Term) float64 {
 	return 0
 }
 
-// count counts how many of the terms each conversation has, and returns how many there are. Common terms are not counted.
+// count sets how many of the terms each conversation has, and returns how many terms were counted: all but common ones.
 func (m *matches) count(conversations map[int64]*candidate) (counted int) {
 	for i, list := range m.lists {
 		if m.common[i] {

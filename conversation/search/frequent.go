@@ -8,57 +8,59 @@ import (
 	"parley/conversation/fulltext"
 )
 
-// Most of a search's time would be spent on words that very many messages have, only to see that they count for nothing
-// beside rarer ones. A word stays frequent, since messages are added all the time and seldom deleted: so it is remembered.
+// Words that very many messages have are ignored beside rarer ones, but finding out that they are frequent takes most of the
+// time of a search. A word stays frequent, since messages are added all the time and seldom deleted. So frequent words are
+// remembered.
 
 const (
-	// frequentFor is how long that is remembered. For so long, a word that is frequent no more, since messages were
-	// deleted, may count for nothing.
+	// frequentFor is how long a frequent word is remembered. After a deletion of messages, a word that has become rare may
+	// be ignored for that long.
 	frequentFor = 10 * time.Minute
 
-	// mostFrequent is how many words are remembered, over all sessions: about 10 MiB.
-	mostFrequent = 50_000
+	// maxFrequent is how many words are remembered over all sessions, at most: about 10 MiB.
+	maxFrequent = 50_000
 )
 
-// counted is a word in what is searched.
-type counted struct {
+// frequentTerm identifies a term and where it is frequent.
+type frequentTerm struct {
 	session, conversation, match string
 	talkOnly                     bool
-	least                        int // messages that have it
+	threshold                    int // at least this many messages have the term
 }
 
-// frequentWords remembers what very many messages have. It is safe for concurrent use.
+// frequentWords remembers terms that very many messages have. It is safe for concurrent use.
 type frequentWords struct {
 	mu    sync.Mutex
-	known map[counted]time.Time // since when
+	known map[frequentTerm]time.Time // when each was found to be frequent
 }
 
-// frequentKey is the key of a database's frequentWords.
+// frequentKey is the key by which db.DB.Shared holds the frequentWords of a database.
 type frequentKey struct{}
 
-func newFrequentWords() any { return &frequentWords{known: map[counted]time.Time{}} }
+func newFrequentWords() any { return &frequentWords{known: map[frequentTerm]time.Time{}} }
 
-func (f *frequentWords) has(c counted) bool {
+func (f *frequentWords) has(t frequentTerm) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	since, known := f.known[c]
+	since, known := f.known[t]
 	return known && time.Since(since) < frequentFor
 }
 
-func (f *frequentWords) add(c counted) {
+func (f *frequentWords) add(t frequentTerm) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.known) >= mostFrequent {
+	if len(f.known) >= maxFrequent {
 		clear(f.known)
 	}
-	f.known[c] = time.Now()
+	f.known[t] = time.Now()
 }
 
-// countedTerm returns what is remembered of a term, and false where nothing is: only a part of the messages is searched.
-func (l *lookup) countedTerm(t fulltext.Term, in span) (c counted, remembered bool) {
+// frequentTerm returns the key by which frequentWords remembers a term. ok is false if the span is only a part of what is
+// searched: then nothing is remembered.
+func (l *lookup) frequentTerm(t fulltext.Term, in span) (key frequentTerm, ok bool) {
 	if !in.whole {
-		return c, false
+		return key, false
 	}
 	match := strings.Join(t.RankTokens(0), " ") + " " + of(t).fts5(words).query
-	return counted{l.session, l.query.Conversation, match, l.query.TalkOnly, l.most()}, true
+	return frequentTerm{l.session, l.query.Conversation, match, l.query.TalkOnly, l.most()}, true
 }

@@ -16,16 +16,16 @@ import (
 	"parley/markup"
 )
 
-// place is a row of the index, and the message that it belongs to: the row may be a page of
-// one of its files.
+// place is a row of the index with the id of its message. The row holds the message itself, or a page of one of its files.
 type place struct{ row, message int64 }
 
-// messageOf is the id of the message that a row j.value of the index belongs to, in a statement.
+// messageOf is the SQL expression for the id of the message that the row j.value of the index belongs to.
 const messageOf = `CASE WHEN (j.value & 8388608) = 0
 	THEN (SELECT id FROM messages WHERE conversation_id = (j.value >> 24) AND seq = (j.value & 16777215))
 	ELSE (SELECT f.message_id FROM file_pages p JOIN files f ON f.id = p.file_id WHERE p.id = j.value) END`
 
-// allowed returns the places of rows of the index, in their order, without those that are not for this search.
+// allowed returns the places of rows of the index, in the same order. It leaves out rows whose messages this search may not
+// return, and rows on damaged pages of the database.
 func (l *lookup) allowed(ctx context.Context, rowIDs []int64) ([]place, error) {
 	return db.ReadableOf(rowIDs, func(rowIDs []int64) ([]place, error) { return l.readAllowed(ctx, rowIDs) })
 }
@@ -45,7 +45,7 @@ func (l *lookup) readAllowed(ctx context.Context, rowIDs []int64) (places []plac
 		`json_array_elements(CAST(tool_calls AS json)) t(value)`)+` WHERE t.value ->> 'name' = ?4))
 			AND `+metadata.Matches("?5", "messages.metadata", "c.metadata", "s.metadata")+`
 		ORDER BY j.key`,
-		db.IDs(rowIDs), !l.talkOf, l.query.TalkOnly, l.query.ExceptTool, wanted)
+		db.IDs(rowIDs), !l.visible, l.query.TalkOnly, l.query.ExceptTool, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (l *lookup) readAllowed(ctx context.Context, rowIDs []int64) (places []plac
 	return places, rows.Err()
 }
 
-// searched returns the text of a message that is searched.
+// searched returns what the search looks at in a message: its content and, unless the query has TalkOnly, its tool calls.
 func (l *lookup) searched(content, calls string) string {
 	if calls == "" || l.query.TalkOnly {
 		return content
@@ -68,7 +68,7 @@ func (l *lookup) searched(content, calls string) string {
 	return strings.TrimPrefix(content+"\n"+wordindex.CallsText(calls), "\n")
 }
 
-// hits reads the messages at rows of the index, as they are shown.
+// hits returns the hits for rows of the index, in the same order. It leaves out what can't be read because of damage.
 func (l *lookup) hits(ctx context.Context, rowIDs []int64, terms []fulltext.Term) ([]Hit, error) {
 	return db.ReadableOf(rowIDs, func(rowIDs []int64) ([]Hit, error) { return l.readHits(ctx, rowIDs, terms) })
 }
@@ -102,7 +102,7 @@ func (l *lookup) readHits(ctx context.Context, rowIDs []int64, terms []fulltext.
 			return nil, err
 		}
 		h.Turn, err = turns.Of(context.WithoutCancel(ctx), l.conn, h.conversation, h.Seq)
-		if conversation.IsDamaged(err) { // the damage is in front of the message
+		if conversation.IsDamaged(err) { // an earlier message can't be read, so turns can't be counted
 			h.Turn, err = 0, nil
 		}
 		if err != nil {
@@ -116,8 +116,8 @@ func (l *lookup) readHits(ctx context.Context, rowIDs []int64, terms []fulltext.
 // foundHit is a hit that is being read.
 type foundHit struct {
 	Hit
-	conversation int64 // row id
-	row          int64 // of the index
+	conversation int64 // the id of the conversation's row
+	row          int64 // the row of the index
 }
 
 func (l *lookup) scanHit(rows *sql.Rows, terms []fulltext.Term) (h foundHit, err error) {
@@ -134,11 +134,11 @@ func (l *lookup) scanHit(rows *sql.Rows, terms []fulltext.Term) (h foundHit, err
 	return h, err
 }
 
-// maxPlain is how many bytes of an answer are read as markdown for a snippet.
+// maxPlain is the size in bytes up to which an answer is converted from Markdown to plain text for its snippet.
 const maxPlain = 64 << 10
 
-// snippet returns the part of a message that shows the terms. Of an answer, it shows the words
-// without the marks of markdown, unless the terms stand only in what these hide, such as the address of a link.
+// snippet returns the part of a message that shows the terms. An answer is shown as plain text without Markdown, unless
+// only the Markdown has the terms, for example in the address of a link.
 func (l *lookup) snippet(role conversation.Role, text, calls string, terms []fulltext.Term) fulltext.Snippet {
 	if role == conversation.RoleAssistant && len(text) <= maxPlain {
 		plain := fulltext.NewSnippet(l.searched(markup.Plain(text), calls), terms)
@@ -153,20 +153,20 @@ func (l *lookup) snippet(role conversation.Role, text, calls string, terms []ful
 	return fulltext.NewSnippet(l.searched(text, calls), terms)
 }
 
-// pageReader reads the pages of files that were found. It opens each file once.
+// pageReader reads the pages of files that were found. It opens the text of each blob once.
 type pageReader struct {
 	l    *lookup
-	open map[int64]*filepages.Text // by blob
+	open map[int64]*filepages.Text // by the ids of blobs
 }
 
 func (r *pageReader) close() {
 	for _, text := range r.open {
-		_ = text.Close() // it was only read
+		_ = text.Close() // nothing was written
 	}
 }
 
-// add adds the page of a file, if it was found by that. A page that can't be read has an
-// empty snippet.
+// add sets the file and the snippet of a hit whose row is a page of a file. The snippet stays empty if the page can't be
+// read.
 func (r *pageReader) add(ctx context.Context, h *foundHit, terms []fulltext.Term) error {
 	if !wordindex.IsPage(h.row) {
 		return nil

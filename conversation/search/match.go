@@ -7,16 +7,17 @@ import (
 	"parley/conversation/internal/wordindex"
 )
 
-// What the index is asked. The words of terms consist of letters, digits and marks, so none needs escaping.
+// This file writes the queries for the index. The words of terms consist of letters, digits and marks, so none needs
+// escaping.
 
-// expression says which messages are asked for: those that have any of the phrases, or the token.
+// expression says which messages match: those that have any of the phrases, or the token.
 type expression struct {
 	phrases  []fulltext.Phrase
-	prefix   bool   // the last word of each phrase also matches longer ones
-	token    string // that says where messages belong
-	session  string // only those with the token of this session; "" = of any
-	talkOnly bool   // not in calls of tools
-	noTools  bool   // no results of tools
+	prefix   bool   // the last word of each phrase also matches longer words that begin with it
+	token    string // a token of the column place, see package wordindex; "" = match the phrases
+	session  string // only messages with the token of this session; "" = of all sessions
+	talkOnly bool   // do not look for words in tool calls
+	noTools  bool   // leave out the results of tools
 }
 
 // of returns the expression for a term.
@@ -34,14 +35,17 @@ func ofTokens(tokens []string) (e expression) {
 type table int
 
 const (
-	words table = iota // in their order, and where messages belong
-	ranks              // stemmed
+	words table = iota // the words of each message in their order
+	ranks              // the stemmed words of each message, with their impact
 )
 
-// match is an expression as the engine takes it.
+// match is an expression in the syntax of the database engine.
 type match struct {
-	query        string
-	said, called string // on PostgreSQL: phrases as the words in their order have them, one on each line; "" = none is needed
+	query string
+
+	// On PostgreSQL, a message must also have one of these phrases: in what was said, or in its tool calls. There is one
+	// on each line, in the form of the columns said and called. "" = the query alone decides.
+	said, called string
 }
 
 // fts5 returns the expression in the syntax of SQLite's FTS5: https://www.sqlite.org/fts5.html, section 3.
@@ -72,8 +76,8 @@ func (e expression) fts5(in table) match {
 }
 
 // tsquery returns the expression in the syntax of PostgreSQL's tsquery:
-// https://www.postgresql.org/docs/current/datatype-textsearch.html. That finds messages with all words of a phrase; the
-// texts of said and called find the phrase among them.
+// https://www.postgresql.org/docs/current/datatype-textsearch.html. The query finds messages that have all words of a
+// phrase; said and called select those that have the phrase.
 func (e expression) tsquery(in table) (m match) {
 	var all, texts []string
 	places, long := wordindex.Places(in == ranks, e.talkOnly), false
@@ -106,7 +110,7 @@ func (e expression) tsquery(in table) (m match) {
 	return m
 }
 
-// allOf returns the query for all words of a phrase that stand in a place.
+// allOf returns the query for messages that have all words of a phrase in a place, see wordindex.Places.
 func (e expression) allOf(p fulltext.Phrase, place string) string {
 	lexemes := make([]string, len(p))
 	for i, word := range p {
@@ -118,11 +122,11 @@ func (e expression) allOf(p fulltext.Phrase, place string) string {
 	return strings.Join(lexemes, " & ")
 }
 
-// maxPhraseSteps is how many words of a phrase are looked for before the phrase itself.
+// maxPhraseSteps is how many words of a phrase are looked up before the phrase itself, at most.
 const maxPhraseSteps = 4
 
-// stepsOf returns expressions that a message with a term matches one by one: first some words of a long phrase, which
-// show sooner that there is no match, then the term.
+// stepsOf returns expressions for a term, all of which a message must match. For a phrase of more than two words, single
+// words of it come first, since a word that nobody used shows quickly that there is no match. The term itself is the last.
 func stepsOf(t fulltext.Term) (steps []expression) {
 	if p := t.Phrases[0]; len(p) > 2 && len(t.Phrases) == 1 {
 		for _, word := range p[:min(len(p)-1, maxPhraseSteps)] { // the last word may be only a prefix

@@ -13,52 +13,53 @@ import (
 
 // Vectors find messages that use other words than the query. The two rankings are fused by reciprocal rank:
 // Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods"
-// (SIGIR 2009). Its constant is smaller here, so that the order of the first hits counts for more, and vectors weigh less
-// than words, since an embedding model may be weak, or not know a language: what only vectors find stands behind the first
-// hits by words, and what both find comes up. With these values the generated sets, most of whose languages the
-// vectors of `make eval` do not know, lose nothing; docs/performance.md has the figures.
+// (SIGIR 2009). The constant k of the paper is 60. It is smaller here, so that the order of the first hits counts for more.
+// Vectors weigh less than words, since an embedding model may be weak or not know a language: a message that only vectors
+// find comes after the first hits by words, and a message that both find moves up. With these values, results for the
+// generated sets do not get worse, although the embedding model of `make eval` does not know most of their languages;
+// docs/performance.md has the figures.
 const (
 	fusionK     = 10
 	nearWeight  = 0.4
-	fusedWords  = 200 // messages of the ranking by words that are fused; the others follow
-	fusedNear   = 200 // messages by vectors
-	nearestOnly = 10  // messages that are found where none has a word of the query: some vector is always the nearest
+	fusedWords  = 200 // how many messages of the ranking by words are fused; the others follow behind them
+	fusedNear   = 200 // how many messages of the ranking by vectors are fused
+	nearestOnly = 10  // how many messages vectors find if none has a word of the query: some message is always the nearest
 )
 
-// In a search over several sessions, vectors are compared up to so many messages and conversations. In one session they always
-// are.
+// In a search over several sessions, vectors are compared only up to this number of messages and of conversations. In one
+// session they always are.
 const (
-	mostCompared      = 100_000
-	mostConversations = 300
+	maxCompared      = 100_000
+	maxConversations = 300
 )
 
 // embedder returns the vector of a text.
 type embedder func(context.Context, string) ([]float32, error)
 
-// requestMeaning requests the vector of the query, unless it asks for exact words or there is too much to compare.
-func (l *lookup) requestMeaning(ctx context.Context, terms []fulltext.Term) error {
+// requestVector requests the vector of the query, unless the query has quotes or there is too much to compare.
+func (l *lookup) requestVector(ctx context.Context, terms []fulltext.Term) error {
 	if l.embed == nil || slices.ContainsFunc(terms, isQuoted) {
 		return nil
 	}
 	if l.everywhere() {
 		all, err := l.all(ctx)
-		if err != nil || all.messages > mostCompared {
+		if err != nil || all.messages > maxCompared {
 			return err
 		}
-		if l.sizes, err = l.scope.sizes(ctx, l.conn, mostConversations+1); err != nil || len(l.sizes) > mostConversations {
+		if l.sizes, err = l.scope.sizes(ctx, l.conn, maxConversations+1); err != nil || len(l.sizes) > maxConversations {
 			return err
 		}
 	}
-	l.meaning = vectorOf(ctx, l.embed, l.query.Words)
+	l.vector = vectorOf(ctx, l.embed, l.query.Words)
 	return nil
 }
 
-// vectorOf requests the vector of a text, while the words are searched.
+// vectorOf requests the vector of a text in the background. The channel receives the vector, or nil after an error.
 func vectorOf(ctx context.Context, embed embedder, text string) <-chan []float32 {
 	made := make(chan []float32, 1)
 	go func() {
 		vector, err := embed(ctx, text)
-		if err != nil { // which the embedder reports
+		if err != nil { // the embedder logs what the operator should know
 			vector = nil
 		}
 		made <- vector
@@ -67,13 +68,14 @@ func vectorOf(ctx context.Context, embed embedder, text string) <-chan []float32
 	return made
 }
 
-// near returns the messages that come nearest to the query by their vectors, at most n.
+// near returns the up to n messages whose vectors are nearest to that of the query, the nearest first. It waits for the
+// vector of the query.
 func (l *lookup) near(ctx context.Context, n int) ([]int64, error) {
-	if l.nearRead || l.meaning == nil {
+	if l.nearRead || l.vector == nil {
 		return l.nearest[:min(n, len(l.nearest))], nil
 	}
 	l.nearRead = true
-	vector := <-l.meaning
+	vector := <-l.vector
 	if vector == nil {
 		return nil, nil
 	}
@@ -89,7 +91,7 @@ func (l *lookup) near(ctx context.Context, n int) ([]int64, error) {
 	return l.nearest[:min(n, len(l.nearest))], err
 }
 
-// nearestPage returns the page of what comes near where no message has a word of the query.
+// nearestPage returns the page of what vectors find, for a query of which no message has a word.
 func (l *lookup) nearestPage(ctx context.Context) ([]int64, error) {
 	near, err := l.near(ctx, nearestOnly)
 	if err != nil || len(near) == 0 {
@@ -99,7 +101,8 @@ func (l *lookup) nearestPage(ctx context.Context) ([]int64, error) {
 	return page, err
 }
 
-// fuse returns a ranking by words together with what comes near. found reports whether any message has the words.
+// fuse returns a ranking by words, fused with the messages that are nearest by their vectors. found reports whether the
+// ranking by words has a message that this search may return.
 func (l *lookup) fuse(ctx context.Context, words *fulltext.Ranking) (r ranking, found bool, err error) {
 	var head []int64
 	for !found {
@@ -120,7 +123,7 @@ func (l *lookup) fuse(ctx context.Context, words *fulltext.Ranking) (r ranking, 
 	return &fused{head: fuseRanks(head, near), words: words}, true, nil
 }
 
-// fuseRanks merges two rankings. Of equals, the newer one comes first.
+// fuseRanks merges two rankings, each the best first. Of messages with equal scores, the newer one comes first.
 func fuseRanks(words, near []int64) []int64 {
 	score := map[int64]float64{}
 	for rank, id := range words {
@@ -134,11 +137,11 @@ func fuseRanks(words, near []int64) []int64 {
 	})
 }
 
-// fused is a fused ranking, behind which the rest of the ranking by words follows.
+// fused is a ranking that consists of a fused head and the rest of the ranking by words.
 type fused struct {
-	head  []int64
-	words *fulltext.Ranking // nil: nothing follows
-	given map[int64]bool
+	head  []int64           // what Next has still to return of the head
+	words *fulltext.Ranking // nil = nothing follows the head
+	given map[int64]bool    // the messages of the head; nil until the first call of Next
 }
 
 // Next implements ranking.

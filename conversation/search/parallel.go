@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// each calls do for all numbers below n, with the lookup to use. On SQLite a second connection takes its share from when one is
-// free, since most of a long question's time goes into looking its words up, and each connection uses one processor.
+// each calls do for all numbers from 0 to n-1, with the lookup to use. Most of the time of a long query goes into looking up its
+// words, and SQLite uses one processor for each connection. So on SQLite a second connection takes a share of the calls, as soon
+// as one is free. After an error, each begins no further calls.
 func (l *lookup) each(ctx context.Context, n int, do func(l *lookup, i int) error) error {
 	var begun atomic.Int64
 	work := func(l *lookup) error {
@@ -26,7 +27,7 @@ func (l *lookup) each(ctx context.Context, n int, do func(l *lookup, i int) erro
 	second := make(chan error, 1)
 	go func() {
 		conn, err := l.db.Conn(waiting)
-		if err != nil { // it was not free in time, or the first connection meets the same error
+		if err != nil { // none was free in time, or the first connection meets the same error
 			second <- nil
 			return
 		}

@@ -16,31 +16,33 @@ import (
 
 // limits bound the cost of a search.
 type limits struct {
-	common   int // messages from which on a word is so common that it is not looked for beside rarer ones
-	filtered int // the same where the messages that were found are filtered by metadata, which may leave few of them
+	common   int // a word is common, and ignored beside rarer ones, if at least this many messages have it
+	filtered int // replaces common in a search with a metadata filter, which may leave few of the messages
 
-	manyOwn int64 // messages of a session from which on rare words are looked for in all sessions
-	atOnce  int   // messages of all sessions that are read then at once
+	manyOwn int64 // in a session with at least this many messages, rare words are looked up in all sessions, see ofSession
+	atOnce  int   // how many messages of all sessions are read in one step of that
 }
 
 func usualLimits() limits {
 	return limits{common: maxPostings, filtered: 200_000, manyOwn: 20_000, atOnce: 2000}
 }
 
+// maxPostings is the usual value of limits.common.
 const maxPostings = 5000
 
-// enoughCommon is how many matches of common words are enough to rank.
+// enoughCommon is how many matches are enough to rank, where all words of a query are common.
 const enoughCommon = 2000
 
 // matches is what the index has found for the terms of a query.
 type matches struct {
-	lists     [][]fulltext.Posting // by term
-	common    []bool               // by term: the list is not complete, and may be empty, since very many messages have the term
-	hidden    []int64              // internal messages
-	documents int64                // messages that were searched
+	lists     [][]fulltext.Posting // the postings of each term
+	common    []bool               // for each term, whether it is common; then its list is incomplete, or even empty
+	hidden    []int64              // the rows of internal messages, which are left out
+	documents int64                // the number of messages that were searched
 }
 
-// rank ranks the messages that have all terms for which needed holds, and any of the others. Common terms count for nothing.
+// rank ranks the messages that have all terms for which needed returns true. If it returns true for none, a message must have
+// at least one term. Common terms are ignored.
 func (m *matches) rank(terms []fulltext.Term, needed func(fulltext.Term) bool) *fulltext.Ranking {
 	var lists []fulltext.List
 	for i, list := range m.lists {
@@ -51,8 +53,8 @@ func (m *matches) rank(terms []fulltext.Term, needed func(fulltext.Term) bool) *
 	return fulltext.Rank(lists, m.hidden, m.documents)
 }
 
-// match searches everything for the terms. If each of them is common, it searches only the newest messages
-// alone.
+// match looks all terms up in everything that is searched. If all of them are common, it looks them up in the newest messages
+// only.
 func (l *lookup) match(ctx context.Context, terms []fulltext.Term) (m matches, err error) {
 	in, err := l.all(ctx)
 	if err != nil {
@@ -70,7 +72,7 @@ func (l *lookup) match(ctx context.Context, terms []fulltext.Term) (m matches, e
 	return m, err
 }
 
-// most returns how many postings of a word are read.
+// most returns how many postings of a term are enough to call it common. No more of them are needed.
 func (l *lookup) most() int {
 	if len(l.query.Metadata) > 0 {
 		return l.limits.filtered
@@ -78,15 +80,15 @@ func (l *lookup) most() int {
 	return l.limits.common
 }
 
-// internal returns the internal messages, where they are not found.
+// internal returns the rows of internal messages in a span, or nil if the search returns such messages.
 func (l *lookup) internal(ctx context.Context, in span) ([]int64, error) {
-	if !l.talkOf {
+	if !l.visible {
 		return nil, nil
 	}
 	return l.ofSession(ctx, words, in, expression{token: wordindex.InternalToken}, math.MaxInt64)
 }
 
-// all returns all that is searched.
+// all returns one span with everything that is searched.
 func (l *lookup) all(ctx context.Context) (s span, err error) {
 	if !l.everywhere() {
 		return joined(l.spans), nil
@@ -100,7 +102,8 @@ func (l *lookup) all(ctx context.Context) (s span, err error) {
 	return s, err
 }
 
-// matchNewest searches the newest messages for the terms, until it has enough.
+// matchNewest looks the terms up in the newest messages, in growing spans until there are enough matches. No term counts as
+// common then.
 func (l *lookup) matchNewest(ctx context.Context, terms []fulltext.Term, all span) (m matches, err error) {
 	if l.everywhere() {
 		all.newestFirst, all.whole = true, false
@@ -116,7 +119,7 @@ func (l *lookup) matchNewest(ctx context.Context, terms []fulltext.Term, all spa
 		}
 		found := 0
 		for i, list := range part.lists {
-			m.lists[i] = append(list, m.lists[i]...) // what is older has lower rows
+			m.lists[i] = append(list, m.lists[i]...) // older messages have lower rows
 			found += len(m.lists[i])
 		}
 		if m.documents += in.messages; found >= enoughCommon {
@@ -126,15 +129,15 @@ func (l *lookup) matchNewest(ctx context.Context, terms []fulltext.Term, all spa
 	return m, nil
 }
 
-// matchIn searches a span for the terms.
+// matchIn looks the terms up in a span. It does not look up terms that are remembered as common.
 func (l *lookup) matchIn(ctx context.Context, terms []fulltext.Term, in span) (m matches, err error) {
 	in.unordered = in.whole
 	m = matches{lists: make([][]fulltext.Posting, len(terms)), common: make([]bool, len(terms)), documents: in.messages}
-	if err := l.askTogether(ctx, terms, in); err != nil {
+	if err := l.prefetchRanks(ctx, terms, in); err != nil {
 		return m, err
 	}
 	err = l.each(ctx, len(terms), func(l *lookup, i int) (err error) {
-		c, remembered := l.countedTerm(terms[i], in)
+		c, remembered := l.frequentTerm(terms[i], in)
 		if m.common[i] = remembered && l.frequent.has(c); m.common[i] {
 			return nil
 		}
@@ -149,7 +152,7 @@ func (l *lookup) matchIn(ctx context.Context, terms []fulltext.Term, in span) (m
 	return m, err
 }
 
-// postings returns messages of a span that have a term, sorted by row: all, or at least l.most.
+// postings returns the postings of a term in a span, sorted by row: all of them, or at least l.most().
 func (l *lookup) postings(ctx context.Context, t fulltext.Term, in span) (list []fulltext.Posting, err error) {
 	if t.RankTokens(0) != nil {
 		if list, err = l.rankedPostings(ctx, t, in); err != nil || l.ranked {
@@ -168,7 +171,8 @@ func postingsOf(rowIDs []int64, impact float64) []fulltext.Posting {
 	return list
 }
 
-// rankedPostings returns the postings of a term that the ranks know.
+// rankedPostings returns the postings of a term from the table of ranks: all of them, or at least l.most(). It begins with
+// the highest impact.
 func (l *lookup) rankedPostings(ctx context.Context, t fulltext.Term, in span) (list []fulltext.Posting, err error) {
 	for level := range fulltext.Levels {
 		e := l.rankedAt(t, level)
@@ -184,16 +188,16 @@ func (l *lookup) rankedPostings(ctx context.Context, t fulltext.Term, in span) (
 	return list, nil
 }
 
-// rankedAt returns the expression for a term that the ranks know, with a level of impact.
+// rankedAt returns the expression for a term with a level of impact, for the table of ranks.
 func (l *lookup) rankedAt(t fulltext.Term, level int) expression {
 	e := ofTokens(t.RankTokens(level))
 	e.talkOnly = l.query.TalkOnly
 	return e
 }
 
-// stepsIn returns the expressions that a message in a span must match, all of them. In one conversation there are
-// several: asked for a phrase at once, FTS5 begins at the oldest message of all sessions, and may find no match there for
-// long.
+// stepsIn returns expressions for a term, all of which a message in a span must match. For one conversation there may be
+// several: FTS5 would look for a whole phrase from the oldest message of all sessions on, which can take long if there is no
+// match.
 func (l *lookup) stepsIn(in span, t fulltext.Term) (steps []expression) {
 	steps = []expression{of(t)}
 	if !in.mixed && !l.everywhere() {
@@ -206,8 +210,9 @@ func (l *lookup) stepsIn(in span, t fulltext.Term) (steps []expression) {
 	return steps
 }
 
-// sessionIn returns the token of the session where an expression needs it: FTS5 finds the messages of one conversation by
-// their rows alone, while PostgreSQL reads all rows of its index that have a word, unless it reads the rows of the span.
+// sessionIn returns the token of the session if expressions for a span need it, else "". FTS5 needs no token for a span of one
+// conversation, whose rows stand together. PostgreSQL needs it to find only words of the session in its index, but not where it
+// reads the rows of the span instead.
 func (l *lookup) sessionIn(in span) string {
 	if l.postgres && !l.readsRows(in) || !l.postgres && in.mixed {
 		return l.session
@@ -215,13 +220,13 @@ func (l *lookup) sessionIn(in span) string {
 	return ""
 }
 
-// readsRows reports whether PostgreSQL reads the rows of a span and looks at the words of each, rather than all rows of its
-// index that have a word: where the rows are few, or the words are known to be common.
+// readsRows reports whether PostgreSQL reads all rows of a span and checks the words of each, rather than looking words up in
+// its index. It does so where the rows are few, or the words are known to be common.
 func (l *lookup) readsRows(in span) bool {
 	return l.postgres && !l.everywhere() && (!in.whole || in.messages <= firstSpan)
 }
 
-// conversationsIn returns the conversations that are searched and have rows in a span.
+// conversationsIn returns the ids of the conversations that are searched and can have rows in a span.
 func (l *lookup) conversationsIn(in span) (ids []int64) {
 	for _, c := range l.sizes {
 		if c.conversation >= wordindex.ConversationOf(in.first) && c.conversation <= wordindex.ConversationOf(in.last) {
@@ -231,22 +236,22 @@ func (l *lookup) conversationsIn(in span) (ids []int64) {
 	return ids
 }
 
-// inSpan returns messages of a span that match all steps, the oldest first: all, or at least l.most.
+// inSpan returns the rows of a span that match all steps, sorted: all of them, or at least l.most().
 func (l *lookup) inSpan(ctx context.Context, in span, steps []expression) (found []int64, err error) {
 	limit := l.most()
 	if len(steps) > 1 {
 		limit = math.MaxInt64
 	}
-	if l.postgres { // whose index finds the messages with all words of a phrase at once
+	if l.postgres { // its index finds the messages with all words of a phrase in one step
 		steps = steps[len(steps)-1:]
 	}
 	for i, step := range steps {
-		list, err := l.ask(ctx, words, in, step, limit)
+		list, err := l.matching(ctx, words, in, step, limit)
 		if err != nil {
 			return nil, err
 		}
 		if i > 0 {
-			list = common(found, list)
+			list = intersection(found, list)
 		}
 		if found = list; len(found) == 0 {
 			return nil, nil
@@ -255,54 +260,55 @@ func (l *lookup) inSpan(ctx context.Context, in span, steps []expression) (found
 	return found, nil
 }
 
-// question asks a table of the index for the messages of a span that match.
-type question struct {
+// indexQuery is a query to a table of the index: for the rows of a span that match.
+type indexQuery struct {
 	table table
 	span  span
 	match match
 }
 
-// answers are those that a search has had. They are safe for concurrent use.
-type answers struct {
-	mu sync.Mutex
-	of map[question][]int64
+// results caches what the index has returned during a search. It is safe for concurrent use.
+type results struct {
+	mu   sync.Mutex
+	rows map[indexQuery][]int64
 }
 
-func (a *answers) get(q question) (list []int64, known bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	list, known = a.of[q]
+func (r *results) get(q indexQuery) (list []int64, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list, known = r.rows[q]
 	return list, known
 }
 
-func (a *answers) put(q question, list []int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.of[q] = list
+func (r *results) put(q indexQuery, list []int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rows[q] = list
 }
 
-// ask returns the answer of the index. A word is asked for again where no message has all words, and as part of phrases.
-func (l *lookup) ask(ctx context.Context, of table, in span, e expression, limit int) (list []int64, err error) {
-	q := question{of, in, e.fts5(of)}
+// matching returns the rows of a span that match, sorted, from the cache or else from the index. A search needs a word again
+// where it splits terms, and as part of phrases.
+func (l *lookup) matching(ctx context.Context, of table, in span, e expression, limit int) (list []int64, err error) {
+	q := indexQuery{of, in, e.fts5(of)}
 	if l.postgres {
 		q.match = e.tsquery(of)
 	}
-	list, known := l.answers.get(q)
+	list, known := l.results.get(q)
 	if !known {
 		if list, err = l.rowIDs(ctx, q, limit); err == nil {
-			l.answers.put(q, list)
+			l.results.put(q, list)
 		}
 	}
 	return list, err
 }
 
-// ofSession returns what ask does for a word. Where other sessions may have conversations in the span, it leaves their
-// messages out: FTS5 does so by passing over all messages of the session, however few have the word. In a long session it is
-// therefore quicker to read the messages of all sessions that have a rare word.
+// ofSession returns the rows of a span that match and belong to the session, sorted. Where other sessions may have rows in the
+// span, FTS5 needs the token of the session, and then passes over all messages of the session, even if few have the word. In a
+// long session it is quicker to read the rows of all sessions that have a rare word, and to leave out those of others.
 func (l *lookup) ofSession(ctx context.Context, of table, in span, e expression, limit int) (list []int64, err error) {
 	all := in
 	for in.mixed && !l.postgres && in.messages >= l.limits.manyOwn {
-		part, err := l.ask(ctx, of, in, e, l.limits.atOnce)
+		part, err := l.matching(ctx, of, in, e, l.limits.atOnce)
 		if err != nil {
 			return nil, err
 		}
@@ -316,21 +322,21 @@ func (l *lookup) ofSession(ctx context.Context, of table, in span, e expression,
 		}
 	}
 	e.session = l.sessionIn(in)
-	rest, err := l.ask(ctx, of, in, e, limit-len(list))
+	rest, err := l.matching(ctx, of, in, e, limit-len(list))
 	return append(list, rest...), err
 }
 
-// costOfRow is how many messages of a session FTS5 passes over in the time in which one message of a word is read.
+// costOfRow is how many messages of a session FTS5 passes over in the time that it takes to read one row with a word.
 const costOfRow = 12
 
-// density returns how many messages there are to each row of the index between two.
+// density returns the number of messages for each row of the index from first to last.
 func density(messages int, first, last int64) float64 {
 	return float64(messages) / float64(last-first+1)
 }
 
-// own returns the messages of a sorted list that are in conversations which are searched.
+// own returns the rows of a sorted list that belong to conversations which are searched.
 func (l *lookup) own(list []int64) (own []int64) {
-	next := len(l.sizes) - 1 // the newest stands first
+	next := len(l.sizes) - 1 // the last one is the oldest
 	for _, row := range list {
 		conversation := wordindex.ConversationOf(row)
 		for next >= 0 && l.sizes[next].conversation < conversation {
@@ -343,10 +349,10 @@ func (l *lookup) own(list []int64) (own []int64) {
 	return own
 }
 
-// rowID is the column of the tables of the index that says which message it is.
+// rowID is the column that holds the row number in the tables of the index.
 var rowID = db.Either(`rowid`, `id`)
 
-// has returns the condition that a row of a table of PostgreSQL matches. strpos finds a phrase in half the time that LIKE takes.
+// has returns the condition that a row of a table on PostgreSQL matches. It uses strpos, which takes half the time of LIKE.
 func (m match) has(of table) string {
 	if of == ranks {
 		return `ranks @@ CAST(:match AS tsquery)`
@@ -358,7 +364,8 @@ func (m match) has(of table) string {
 	return condition
 }
 
-// holds returns the conditions that a column holds the texts of the parameter of the same name, which are given, too.
+// holds returns a condition for each line of texts: that the column contains it. texts is also the value of the parameter with
+// the name of the column.
 func holds(column, texts string) (conditions []string) {
 	for n := 1; texts != "" && n <= 1+strings.Count(texts, "\n"); n++ {
 		conditions = append(conditions, fmt.Sprintf(`strpos(%s, split_part(:%s, chr(10), %d)) > 0`, column, column, n))
@@ -366,9 +373,9 @@ func holds(column, texts string) (conditions []string) {
 	return conditions
 }
 
-// matching returns a table with the condition that a row matches. OFFSET 0 has PostgreSQL read what is inside first: the rows that
-// its index of words gives, or those of the span.
-func (l *lookup) matching(q question) string {
+// source returns what follows FROM in the statement for a query: a table and the condition that a row matches. OFFSET 0 makes
+// PostgreSQL evaluate the subquery first: it reads the rows that its index of words returns, or those of the span.
+func (l *lookup) source(q indexQuery) string {
 	has := q.match.has(q.table)
 	if l.readsRows(q.span) {
 		return rowsOf(q.table) + ` AS m WHERE ` + has
@@ -379,17 +386,17 @@ func (l *lookup) matching(q question) string {
 	}[q.table]
 }
 
-// rowsOf returns the rows of a span in a table of PostgreSQL. Both bounds of each range depend on the conversation, so that the
-// server looks each range up, and does not compare every row of the span with every conversation.
+// rowsOf returns the subquery for the rows of a span in a table on PostgreSQL. Both bounds of a range depend on the conversation,
+// so that the server looks each range up, and does not compare every row of the span with every conversation.
 func rowsOf(of table) string {
 	return `(SELECT own.* FROM ` + db.EachID(":conversations") + ` c CROSS JOIN LATERAL (
 		SELECT * FROM ` + [...]string{words: `message_words`, ranks: `message_ranks`}[of] + `
 		WHERE id BETWEEN greatest(c.value << 24, :first) AND least(c.value << 24 | 16777215, :last)) AS own OFFSET 0)`
 }
 
-// rowIDs asks the index, and returns the oldest message first. All rows come as one text, which costs a
-// fraction of a row each.
-func (l *lookup) rowIDs(ctx context.Context, q question, limit int) (list []int64, err error) {
+// rowIDs queries the index and returns up to limit rows, sorted. The database returns them as one text, which costs a fraction
+// of what as many result rows cost.
+func (l *lookup) rowIDs(ctx context.Context, q indexQuery, limit int) (list []int64, err error) {
 	order := db.Either(``, ` ORDER BY id`)
 	switch {
 	case q.span.newestFirst:
@@ -407,7 +414,7 @@ func (l *lookup) rowIDs(ctx context.Context, q question, limit int) (list []int6
 		args = append(args, sql.Named("conversations", db.IDs(l.conversationsIn(q.span))))
 	}
 	rows, err := db.Short(ctx, l.conn, `SELECT `+db.Either(`group_concat(rowid, ' ')`, `string_agg(CAST(id AS text), ' ')`)+` FROM (
-		SELECT `+rowID+` FROM `+l.matching(q)+` AND `+rowID+` BETWEEN :first AND :last AND `+within+order+` LIMIT :limit) AS found`, args...)
+		SELECT `+rowID+` FROM `+l.source(q)+` AND `+rowID+` BETWEEN :first AND :last AND `+within+order+` LIMIT :limit) AS found`, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -427,8 +434,8 @@ func (l *lookup) rowIDs(ctx context.Context, q question, limit int) (list []int6
 	return list, rows.Err()
 }
 
-// common returns what two sorted lists have in common.
-func common(a, b []int64) (both []int64) {
+// intersection returns the numbers that are in both of two sorted lists.
+func intersection(a, b []int64) (both []int64) {
 	for len(a) > 0 && len(b) > 0 {
 		switch {
 		case a[0] < b[0]:

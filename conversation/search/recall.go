@@ -19,14 +19,16 @@ type Turn struct {
 	Messages []conversation.Message
 }
 
-// How much Turns returns at most.
+// The limits of what Turns returns.
 const (
 	maxTurns     = 1000
-	maxTurnBytes = 1 << 20 // of text, after which it reads no further
+	maxTurnBytes = 1 << 20 // Turns ends with the message in which the text exceeds this
 )
 
-// Turns returns the turns of a conversation from the number first to the number last, as far as there are such. It ends
-// after 1,000 turns or a megabyte of text. The cost grows with what is returned, not with the conversation.
+// Turns returns the turns of a conversation from the number first to the number last, counted from 1. Numbers without a turn
+// are ignored. It returns at most 1,000 turns, and ends with the message in which the text exceeds 1 MiB. The cost grows
+// with what is returned, not with the conversation. The error is conversation.ErrNotFound if the session does not have the
+// conversation.
 func (s *Searcher) Turns(ctx context.Context, key conversation.Key, id string, first, last int64) ([]Turn, error) {
 	row, err := s.rowOf(ctx, key, id)
 	if err != nil {
@@ -50,8 +52,8 @@ func (s *Searcher) Turns(ctx context.Context, key conversation.Key, id string, f
 	return list, db.Explain(err)
 }
 
-// fill reads the messages of turns that begin at the starts and end before end. It leaves out the turns that it has no
-// room for.
+// fill reads the messages of the turns in list. starts has the seq of each turn's first message; the last turn ends before
+// the seq end. When the text exceeds maxTurnBytes, fill returns only what it has read.
 func (s *Searcher) fill(ctx context.Context, row int64, list []Turn, starts []int64, end int64) ([]Turn, error) {
 	at, size := 0, 0
 	for r, err := range conversation.ReadMessages(ctx, s.db, `
@@ -70,7 +72,7 @@ func (s *Searcher) fill(ctx context.Context, row int64, list []Turn, starts []in
 	return list, nil
 }
 
-// rowOf returns the row id of a session's conversation, or conversation.ErrNotFound.
+// rowOf returns the id of the row of a session's conversation. The error is conversation.ErrNotFound if there is none.
 func (s *Searcher) rowOf(ctx context.Context, key conversation.Key, id string) (row int64, err error) {
 	err = s.db.QueryRowContext(ctx, `
 		SELECT c.id FROM conversations c JOIN sessions s ON s.id = c.session_id
@@ -86,19 +88,21 @@ func (s *Searcher) rowOf(ctx context.Context, key conversation.Key, id string) (
 
 // ToolUse is a call of a tool, with its result.
 type ToolUse struct {
-	Turn   int64 // number
+	Turn   int64 // the number of the turn, from 1
 	Call   conversation.ToolCall
 	Result conversation.Message
 }
 
 // ToolQuery chooses calls of tools in a conversation.
 type ToolQuery struct {
-	Tool        string // only calls of this one; "" = of any
-	Except      string // none of this one; "" = no exception
-	Skip, Limit int
+	Tool   string // only calls of this tool; "" = of all tools
+	Except string // no calls of this tool; "" = no exception
+	Skip   int    // the number of calls to leave out in front
+	Limit  int    // the number of calls to return at most
 }
 
-// ToolUses returns the newest calls of tools in a conversation, the newest first.
+// ToolUses returns the calls of tools in a conversation that have a result, the newest first. The error is
+// conversation.ErrNotFound if the session does not have the conversation.
 func (s *Searcher) ToolUses(ctx context.Context, key conversation.Key, id string, query ToolQuery) ([]ToolUse, error) {
 	row, err := s.rowOf(ctx, key, id)
 	if err != nil {
@@ -125,7 +129,7 @@ func (s *Searcher) ToolUses(ctx context.Context, key conversation.Key, id string
 	return uses, nil
 }
 
-// callOf returns the call that a tool's result answers.
+// callOf returns the call of a tool's result. If it is missing, callOf returns one with the ID and name of the result only.
 func (s *Searcher) callOf(ctx context.Context, row int64, result conversation.Message) (conversation.ToolCall, error) {
 	for r, err := range conversation.ReadMessages(ctx, s.db, `
 		WHERE conversation_id = ? AND seq < ? AND tool_calls IS NOT NULL AND `+turns.InTalk+` ORDER BY seq DESC LIMIT 1`, row, result.Seq) {
@@ -144,12 +148,13 @@ func (s *Searcher) callOf(ctx context.Context, row int64, result conversation.Me
 // Overview is a conversation at a glance.
 type Overview struct {
 	Conversation conversation.Conversation
-	Turns        int64                // how many it has
-	Summary      conversation.Summary // zero if there is none
-	Openings     []Turn               // some turns, spread over the conversation, with the first message of each
+	Turns        int64                // the number of its turns
+	Summary      conversation.Summary // the newest summary; the zero value if there is none
+	Openings     []Turn               // some turns, spread evenly over the conversation, each with its first message only
 }
 
-// Overview returns a conversation at a glance, with at most limit openings.
+// Overview returns a conversation at a glance, with at most limit openings. The error is conversation.ErrNotFound if the session
+// does not have the conversation.
 func (s *Searcher) Overview(ctx context.Context, key conversation.Key, id string, limit int) (o Overview, err error) {
 	row, err := s.rowOf(ctx, key, id)
 	if err != nil {
@@ -174,7 +179,7 @@ func (s *Searcher) Overview(ctx context.Context, key conversation.Key, id string
 	return o, nil
 }
 
-// spread returns at most limit of the numbers from 1 to n, evenly spread, the first and the last among them.
+// spread returns at most limit of the numbers from 1 to n, evenly spread. The first is 1, and the last n if there are several.
 func spread(n, limit int64) (chosen []int64) {
 	limit = min(limit, n)
 	for i := range limit {

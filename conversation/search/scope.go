@@ -10,15 +10,15 @@ import (
 
 // Scope chooses the conversations of a search over several sessions. The zero value means all.
 type Scope struct {
-	Channel  string
-	Prefix   string          // with which the keys of the sessions begin
-	Metadata metadata.Filter // each member is in that of the conversation or of its session
+	Channel  string          // the channel of the sessions
+	Prefix   string          // the beginning of the sessions' keys
+	Metadata metadata.Filter // the metadata of the conversation or its session must have each of these members
 }
 
 // IsAll reports whether no conversation is left out.
 func (s Scope) IsAll() bool { return s.Channel == "" && s.Prefix == "" && len(s.Metadata) == 0 }
 
-// inScope are the conversations of a scope.
+// inScope selects the conversations of a scope. The condition on their metadata must be appended.
 const inScope = `
 	FROM conversations c JOIN sessions s ON s.id = c.session_id
 	WHERE c.deleted = 0 AND (:channel = '' OR s.channel = :channel) AND substr(s.key, 1, length(:prefix)) = :prefix AND `
@@ -33,7 +33,8 @@ func (s Scope) from() (clause string, args []any, err error) {
 		[]any{sql.Named("channel", s.Channel), sql.Named("prefix", s.Prefix), sql.Named("metadata", wanted)}, nil
 }
 
-// condition returns the condition that the row of a conversation is in the scope, and its named parameters.
+// condition returns the SQL condition that row, an expression for the id of a conversation, is in the scope; and its named
+// parameters.
 func (s Scope) condition(row string) (condition string, args []any, err error) {
 	if s.IsAll() {
 		return "true", nil, nil
@@ -52,7 +53,7 @@ func (s Scope) messages(ctx context.Context, q db.Querier) (n int64, err error) 
 	return n, err
 }
 
-// sizes returns the sizes of the newest conversations of the scope, without those of files.
+// sizes returns the sizes of the newest conversations of the scope, at most limit. It does not count pages of files.
 func (s Scope) sizes(ctx context.Context, q db.Querier, limit int) (list []size, err error) {
 	clause, args, err := s.from()
 	if err != nil {

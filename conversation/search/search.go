@@ -1,7 +1,8 @@
-// Package search finds what was said: messages by their words, and the turns of a conversation by their numbers.
+// Package search finds messages and conversations by their words, and reads turns and tool calls of a conversation by
+// their numbers.
 //
-// Words are looked for in the index that package wordindex keeps, which is in the same database; what they mean is up to
-// package fulltext.
+// Package wordindex keeps the index of words, which is in the same database. Package fulltext splits texts into words, and
+// ranks what the index has found.
 package search
 
 import (
@@ -31,60 +32,64 @@ func New(store *conversation.Store) *Searcher { return &Searcher{store: store, d
 
 // Query says what to look for, and where.
 type Query struct {
-	Key          conversation.Key // the session to search; "" = those of Scope
-	Conversation string           // the ID of one conversation of the session; "" = all
-	Scope        Scope            // where Key and Conversation are "": which sessions to search
-	Words        string           // plain text: words, and phrases in double quotes
+	Key          conversation.Key // the session to search; "" = the session of Conversation, or else those of Scope
+	Conversation string           // the ID of the only conversation to search; "" = all conversations of the session
+	Scope        Scope            // the sessions to search if both Key and Conversation are ""
+	Words        string           // plain text: words, and phrases in double quotes; at most 2,000 bytes of it are used
 	TalkOnly     bool             // leave out the arguments and the results of tool calls
-	Metadata     metadata.Filter  // each member is in that of the message, of its conversation or of its session
-	ExceptTool   string           // leave out the results of this tool, and messages that call it; "" = of none
-	Limit, Skip  int              // the page of hits to return
+	Metadata     metadata.Filter  // the metadata of the message, its conversation or its session must have each of these members
+	ExceptTool   string           // leave out the results of this tool, and messages that call it; "" = leave out none
+	Limit        int              // the number of hits to return at most; 0 = none
+	Skip         int              // the number of hits to leave out in front of them
 }
 
 // Hit is a message that was found.
 type Hit struct {
 	Key          conversation.Key
-	Conversation string // ID
-	Title        string // of the conversation
+	Conversation string // the ID of the conversation
+	Title        string // the title of the conversation
 	Seq          int64
-	Turn         int64 // the number of the turn that the message is in; 0 = they can't be counted, since the file is damaged
+	Turn         int64 // the number of the message's turn, from 1; 0 = damage of the database prevents counting
 	Role         conversation.Role
-	ToolName     string              // of a tool's result
-	Sender       conversation.Sender // of a user's message
+	ToolName     string              // the name of the tool, if the message is a tool's result
+	Sender       conversation.Sender // the person, if it is a user's message
 	At           time.Time
 	Snippet      fulltext.Snippet
-	Metadata     metadata.Object // of the message
-	File         *FilePage       // where the words are in a file of the message, behind what the message holds of it; else nil
+	Metadata     metadata.Object // the metadata of the message
+	File         *FilePage       // the page of a file that has the words; nil = the message itself has them
 }
 
-// FilePage is a page of a file's text.
+// FilePage is a page of a file's text. A message holds only the beginning of a long text; the pages behind that are found
+// separately.
 type FilePage struct {
-	ID          int64 // of the kept file
-	N           int   // place among the files of the message, from 0; -1 = the message does not list it
-	Name        string
-	Page, Pages int64 // numbered from 1, as package files has them; Pages is 0 when the text can't be read
+	ID    int64 // the ID of the kept file
+	N     int   // the file's place among the files of the message, from 0; -1 = the message does not list it
+	Name  string
+	Page  int64 // the number of the page, from 1; package files says how long a page is
+	Pages int64 // the number of pages; 0 = the text can't be read
 }
 
 // Find returns the messages that have all words and phrases of a query, the best first. If there are none, and no
-// message has the query's last word, that word may also be the beginning of one. If there are still none, Find returns the
-// messages that have all phrases and any of the words. A word is found in its other forms, too, in the
-// languages that package fulltext knows.
+// message has the query's last word, that word may also be the beginning of a longer word. If there are still none, Find
+// returns the messages that have all phrases and any of the words. A word also matches its other forms, in the languages
+// that package fulltext knows.
 //
-// All matches are ranked by BM25 with the frequencies of words in what is searched, together with the messages beside
-// each; of equals, the newer one comes first. A message in a conversation that began later counts as newer. So that the
-// cost has a bound, words that very many messages have count for nothing beside rarer ones; where there is no rarer one,
-// the newest messages that have them are ranked.
+// Messages are ranked by BM25. The word frequencies are those of the messages that are searched, and words of neighboring
+// messages count, too. Of messages with equal scores, the newer one comes first; a message of a conversation that began
+// later counts as newer. To limit the cost, words that very many messages have are ignored if the query has rarer words. If
+// it has none, only the newest messages with these words are ranked.
 //
-// Where the store has an Embedder, and nothing is quoted, the messages whose vectors come nearest to that of the query are
-// found, too, and both rankings are fused. Without an answer of its server, words alone are looked for, and also in several
-// sessions that have more than 100,000 messages or 300 conversations together.
+// If the store has an Embedder and the query has no quotes, Find also looks for the messages whose vectors are nearest to
+// the vector of the query, and fuses both rankings. It searches by words alone if the embeddings server does not answer, or
+// if several sessions are searched that have more than 100,000 messages or 300 conversations together.
 //
-// A message is also found by what its files say. It is a hit once, by the best of its places. Long files are in the index some
-// seconds after the message.
+// The text of a file also matches, as part of its message. A message that matches in several places is returned once, with
+// the best of them. Long files are in the index some seconds after the message.
 //
 // A message is found about a second after its commit. Deleted messages are not found, and neither are those on damaged
-// pages of the file. Internal messages, and those that were replaced or taken back, are found only in a search over several
-// sessions, which is for the operator and for programs. A Conversation that the session does not have is conversation.ErrNotFound.
+// pages of the database. Internal messages, and those that were replaced or taken back, are found only in a search over
+// several sessions, which is for the operator and for programs. The error is conversation.ErrNotFound if the session does
+// not have the Conversation.
 func (s *Searcher) Find(ctx context.Context, query Query) ([]Hit, error) {
 	terms := fulltext.ParseQuery(query.Words)
 	if len(terms) == 0 || query.Limit <= 0 {
@@ -105,8 +110,8 @@ func (s *Searcher) Find(ctx context.Context, query Query) ([]Hit, error) {
 	return hits, db.Explain(err)
 }
 
-// withIndexes calls search. On PostgreSQL it does so in a transaction in which the server looks words up in its index: it would
-// rather read all rows of a table where it expects many matches, and then most of the time goes into unpacking their words.
+// withIndexes calls search. On PostgreSQL it does so in a transaction that makes the planner use the index of words. Where the
+// planner expects many matches, it would otherwise read all rows of a table and spend most of the time on decompressing them.
 func (l *lookup) withIndexes(ctx context.Context, search func() error) error {
 	if !l.postgres {
 		return search()
@@ -121,11 +126,11 @@ func (l *lookup) withIndexes(ctx context.Context, search func() error) error {
 
 func (s *Searcher) newLookup(conn *sql.Conn, query Query) *lookup {
 	l := &lookup{db: s.db, conn: conn, path: s.db.Path(), postgres: db.IsURL(s.db.Path()), vectors: vectors.New(s.store), embed: s.store.Embedder(), query: query,
-		answers: &answers{of: map[question][]int64{}}, frequent: s.db.Shared(frequentKey{}, newFrequentWords).(*frequentWords), limits: usualLimits()}
+		results: &results{rows: map[indexQuery][]int64{}}, frequent: s.db.Shared(frequentKey{}, newFrequentWords).(*frequentWords), limits: usualLimits()}
 	if l.everywhere() {
 		l.scope = query.Scope
 	}
-	l.talkOf = !l.everywhere()
+	l.visible = !l.everywhere()
 	return l
 }
 
@@ -133,21 +138,21 @@ func (s *Searcher) newLookup(conn *sql.Conn, query Query) *lookup {
 type lookup struct {
 	db       *db.DB
 	conn     *sql.Conn
-	path     string // of the database
-	postgres bool   // the database is one
+	path     string // the path or URL of the database
+	postgres bool   // whether the database is on a PostgreSQL server
 	vectors  *vectors.Vectors
-	embed    embedder // nil: only words are looked for
+	embed    embedder // nil = search by words only
 	query    Query
-	scope    Scope            // the sessions that are searched, where they are several
-	talkOf   bool             // internal messages are not found, and neither are those that were replaced or taken back
+	scope    Scope            // restricts a search over several sessions
+	visible  bool             // leave out internal messages, and those that were replaced or taken back
 	session  string           // the token of the session in the index; "" = several sessions
-	sizes    []size           // of the conversations that are searched, the newest first; of several sessions only for vectors
-	spans    []span           // of them
-	meaning  <-chan []float32 // gives the vector of the query, or nil; nil where only words are looked for
-	nearest  []int64          // the messages that come near, when nearRead is true
+	sizes    []size           // the conversations that are searched, the newest first; for several sessions set only if vectors are compared
+	spans    []span           // the rows of these conversations in the index
+	vector   <-chan []float32 // receives the vector of the query, or nil if it can't be had; nil = search by words only
+	nearest  []int64          // the rows of the messages nearest to the query; valid if nearRead
 	nearRead bool
-	ranked   bool     // the ranks of all messages are in the index
-	answers  *answers // of the index, which is asked repeatedly
+	ranked   bool     // whether the table of ranks has all messages that the table of words has
+	results  *results // what the index has returned so far
 	frequent *frequentWords
 	limits   limits
 }
@@ -156,7 +161,7 @@ func (l *lookup) run(ctx context.Context, terms []fulltext.Term) ([]Hit, error) 
 	if err := l.locate(ctx); err != nil {
 		return nil, err
 	}
-	if err := l.requestMeaning(ctx, terms); err != nil {
+	if err := l.requestVector(ctx, terms); err != nil {
 		return nil, err
 	}
 	var err error
@@ -170,7 +175,7 @@ func (l *lookup) run(ctx context.Context, terms []fulltext.Term) ([]Hit, error) 
 	return l.hits(ctx, found, terms)
 }
 
-// locate finds the spans of the index that are to be searched.
+// locate sets the session, and the spans of the index that are searched.
 func (l *lookup) locate(ctx context.Context) error {
 	if l.everywhere() {
 		return nil
@@ -184,7 +189,7 @@ func (l *lookup) locate(ctx context.Context) error {
 	case errors.Is(err, sql.ErrNoRows) && l.query.Conversation != "":
 		return fmt.Errorf("search in %s: %w", l.query.Conversation, conversation.ErrNotFound)
 	case errors.Is(err, sql.ErrNoRows):
-		return nil // and no spans
+		return nil // without spans, nothing is found
 	case err != nil:
 		return err
 	}
@@ -193,10 +198,10 @@ func (l *lookup) locate(ctx context.Context) error {
 	return err
 }
 
-// everywhere reports whether all sessions of the scope are searched.
+// everywhere reports whether all sessions of the scope are searched, rather than one session.
 func (l *lookup) everywhere() bool { return l.query.Key == "" && l.query.Conversation == "" }
 
-// byTerms returns the page of messages that were found, and the terms that they were found by.
+// byTerms returns the page of rows that were found, and the terms that they match. Find describes the three attempts.
 func (l *lookup) byTerms(ctx context.Context, terms []fulltext.Term) ([]int64, []fulltext.Term, error) {
 	m, err := l.match(ctx, terms)
 	if err != nil {
@@ -231,10 +236,10 @@ func noTerm(fulltext.Term) bool { return false }
 
 func isQuoted(t fulltext.Term) bool { return t.Quoted }
 
-// page returns the messages on the page of a ranking that the query asks for, together with what comes near by its meaning.
-// found reports whether the ranking has any message that is for this search.
+// page returns the page that the query asks for, of a ranking by words that is fused with the ranking by vectors. found
+// reports whether the ranking by words has a message that this search may return.
 func (l *lookup) page(ctx context.Context, words *fulltext.Ranking) (page []int64, found bool, err error) {
-	if l.meaning == nil {
+	if l.vector == nil {
 		return l.pageOf(ctx, words)
 	}
 	r, found, err := l.fuse(ctx, words)
@@ -245,16 +250,18 @@ func (l *lookup) page(ctx context.Context, words *fulltext.Ranking) (page []int6
 	return page, true, err
 }
 
-// ranking gives messages by their rows in the index, the best first.
+// ranking is an iterator over messages, given by their rows in the index, the best first.
 type ranking interface {
-	// Next returns up to n messages that follow. There are no more when it returns none.
+	// Next returns up to n further messages, and none at the end of the ranking.
 	Next(n int) []int64
 }
 
+// pageOf returns the page of a ranking that the query asks for. found reports whether the ranking has a message that this
+// search may return.
 func (l *lookup) pageOf(ctx context.Context, r ranking) (page []int64, found bool, err error) {
 	skip, want := l.query.Skip, l.query.Limit
-	shown := map[int64]bool{}                                    // messages
-	for n := skip + want + 10; want > 0; n = min(2*n, maxPage) { // some are left out
+	shown := map[int64]bool{}                                    // by the ids of messages
+	for n := skip + want + 10; want > 0; n = min(2*n, maxPage) { // some may not be allowed
 		rowIDs := r.Next(n)
 		if len(rowIDs) == 0 {
 			break
@@ -278,5 +285,5 @@ func (l *lookup) pageOf(ctx context.Context, r ranking) (page []int64, found boo
 	return page, found, nil
 }
 
-// maxPage is how many rows of the index are looked up at once.
+// maxPage is how many rows of a ranking are read at once, at most.
 const maxPage = 2000

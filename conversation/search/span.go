@@ -12,33 +12,34 @@ import (
 	"parley/conversation/internal/wordindex"
 )
 
-// A session is searched as a whole. Only where all words of a query are very common, its newest messages are searched
-// first, in spans of the index that grow. Within a span the index is read forwards, since FTS5 reads a long list from
-// its beginning also when it seeks backwards.
+// A session is searched as a whole. Only if all words of a query are very common, its messages are searched from the newest
+// back, in spans of the index that grow. Within a span the index is read forwards: to read backwards, FTS5 would have to read a
+// long list of matches from its beginning anyway.
 
 const (
-	firstSpan  = 1000 // messages, about as many as most sessions have
-	spanGrowth = 4
+	firstSpan  = 1000 // the number of messages in the first span; most sessions have no more
+	spanGrowth = 4    // how many times longer each further span is
 )
 
 // span is a range of rows of the index.
 type span struct {
-	first, last int64
-	mixed       bool  // it has several conversations, and perhaps those of other sessions between them
-	messages    int64 // and pages of files
-	newestFirst bool  // where only some matches are read, they are the newest
-	whole       bool  // it is all that the searched sessions have, and not a part of it
-	unordered   bool  // where only some matches are read, they may be any
+	first, last int64 // rows, both inclusive
+	mixed       bool  // the span has several conversations, and may have those of other sessions between them
+	messages    int64 // the number of messages and pages of files
+	newestFirst bool  // if only some matches are read, read the newest
+	whole       bool  // the span is everything that is searched, not a part of it
+	unordered   bool  // if only some matches are read, read any of them
 }
 
-// size is how many messages a conversation has.
+// size says how many rows of the index a conversation has.
 type size struct {
-	conversation, messages int64
-	pages                  int64 // of its files, behind the messages
+	conversation int64 // the id of its row
+	messages     int64
+	pages        int64 // pages of its files, whose rows come after those of the messages
 }
 
-// last returns the row of the last message of a conversation up to a seq, and behind all
-// messages that of its last page.
+// last returns the last row of a conversation for messages up to a seq. If that is the seq of its last message, the rows
+// of pages are included.
 func (s size) last(seq int64) int64 {
 	if seq == s.messages {
 		return wordindex.LastPage(s.conversation)
@@ -46,7 +47,7 @@ func (s size) last(seq int64) int64 {
 	return wordindex.RowID(s.conversation, seq)
 }
 
-// spansOf cuts conversations, the newest first, into spans.
+// spansOf divides the rows of conversations, the newest first, into spans, the newest first.
 func spansOf(conversations []size) (list []span) {
 	length, room := int64(firstSpan), int64(0)
 	for _, c := range conversations {
@@ -69,13 +70,13 @@ func spansOf(conversations []size) (list []span) {
 	return list
 }
 
-// sizesOf returns the sizes of a session's conversations, or of the one that has the ID, the newest first. They come as one
-// text, since a long session has thousands.
+// sizesOf returns the sizes of a session's conversations, the newest first; if id is not "", only that of the conversation with
+// this ID. The database returns them as one text, since a long session has thousands.
 func sizesOf(ctx context.Context, conn *sql.Conn, session int64, id string) (list []size, err error) {
 	var text sql.NullString
 	err = conn.QueryRowContext(ctx, `
 		SELECT `+db.Either(`group_concat(id || ' ' || messages || ' ' || pages, ' ')`, `string_agg(id || ' ' || messages || ' ' || pages, ' ')`)+` FROM (
-			SELECT id, messages, CASE WHEN EXISTS (SELECT 1 FROM file_pages) THEN -- else a long session would look a thousand times in vain
+			SELECT id, messages, CASE WHEN EXISTS (SELECT 1 FROM file_pages) THEN -- checked first, since a session may have thousands of conversations
 				coalesce((SELECT max(p.id) - (c.id << 24 | ?3) + 1 FROM file_pages p WHERE p.id BETWEEN (c.id << 24 | ?3) AND (c.id << 24 | 16777215)), 0) ELSE 0 END AS pages
 			FROM conversations c WHERE session_id = ?1 AND deleted = 0 AND (?2 = '' OR uuid = ?2)) AS own`, session, id, wordindex.FirstPage(0)).Scan(&text)
 	if err != nil {
@@ -92,7 +93,7 @@ func sizesOf(ctx context.Context, conn *sql.Conn, session int64, id string) (lis
 	return list, nil
 }
 
-// numbersIn returns the numbers of a text, which stand between blanks.
+// numbersIn returns the numbers of a text, which are separated by spaces.
 func numbersIn(text string) (list []int64, err error) {
 	if text != "" {
 		list = make([]int64, 0, 1+strings.Count(text, " "))
@@ -107,7 +108,7 @@ func numbersIn(text string) (list []int64, err error) {
 	return list, nil
 }
 
-// joined returns one span of all spans, the newest of which comes first.
+// joined returns one span that covers all spans, which are sorted from the newest to the oldest.
 func joined(spans []span) span {
 	if len(spans) == 0 {
 		return span{}

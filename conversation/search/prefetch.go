@@ -10,64 +10,66 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// PostgreSQL looks up the words of a query together: a statement costs it a plan and a round trip, a question of seven words has
-// twenty-one of them, and where it reads the rows of a span, it would read them once for each.
+// On PostgreSQL, each statement costs a plan and a round trip, and a query of seven words would need twenty-one: one for each word
+// and level of impact. Where the server reads the rows of a span, it would read them once for each. So one statement looks up all
+// words of a query.
 
-// askTogether asks PostgreSQL for the ranks of all terms that are not known to be common, so that rankedPostings finds them
-// among the answers.
-func (l *lookup) askTogether(ctx context.Context, terms []fulltext.Term, in span) error {
+// prefetchRanks queries PostgreSQL for the ranks of all terms that are not known to be common, so that rankedPostings finds them
+// among the cached results. It does nothing on SQLite.
+func (l *lookup) prefetchRanks(ctx context.Context, terms []fulltext.Term, in span) error {
 	if !l.postgres {
 		return nil
 	}
 	var left []fulltext.Term
 	for _, t := range terms {
-		if c, remembered := l.countedTerm(t, in); t.RankTokens(0) != nil && !(remembered && l.frequent.has(c)) {
+		if c, remembered := l.frequentTerm(t, in); t.RankTokens(0) != nil && !(remembered && l.frequent.has(c)) {
 			left = append(left, t)
 		}
 	}
-	if l.readsRows(in) { // each row once, for all levels
-		var all []question
+	if l.readsRows(in) { // read each row once, for all levels
+		var all []indexQuery
 		for level := range fulltext.Levels {
-			all = append(all, l.questions(left, level, in)...)
+			all = append(all, l.uncached(left, level, in)...)
 		}
-		return l.answer(ctx, in, all)
+		return l.fetch(ctx, in, all)
 	}
 	for level := range fulltext.Levels {
-		if err := l.answer(ctx, in, l.questions(left, level, in)); err != nil {
+		if err := l.fetch(ctx, in, l.uncached(left, level, in)); err != nil {
 			return err
 		}
-		left = slices.DeleteFunc(left, func(t fulltext.Term) bool { // rankedPostings has enough of it
-			return l.hasMost(l.question(t, level, in)) && !in.newestFirst
+		left = slices.DeleteFunc(left, func(t fulltext.Term) bool { // rankedPostings reads no further level
+			return l.hasMost(l.rankQuery(t, level, in)) && !in.newestFirst
 		})
 	}
 	return nil
 }
 
-func (l *lookup) questions(terms []fulltext.Term, level int, in span) (list []question) {
+// uncached returns the queries for the ranks of terms with a level of impact, without those whose results are cached.
+func (l *lookup) uncached(terms []fulltext.Term, level int, in span) (list []indexQuery) {
 	for _, t := range terms {
-		q := l.question(t, level, in)
-		if _, known := l.answers.get(q); !known && !slices.Contains(list, q) {
+		q := l.rankQuery(t, level, in)
+		if _, known := l.results.get(q); !known && !slices.Contains(list, q) {
 			list = append(list, q)
 		}
 	}
 	return list
 }
 
-// hasMost reports whether the answer to a question has all the messages that are read of a word.
-func (l *lookup) hasMost(q question) bool {
-	list, _ := l.answers.get(q)
+// hasMost reports whether the cached result of a query has as many rows as are read for a term.
+func (l *lookup) hasMost(q indexQuery) bool {
+	list, _ := l.results.get(q)
 	return len(list) >= l.most()
 }
 
-// question returns what rankedPostings asks for a term.
-func (l *lookup) question(t fulltext.Term, level int, in span) question {
+// rankQuery returns the query that rankedPostings makes for a term with a level of impact.
+func (l *lookup) rankQuery(t fulltext.Term, level int, in span) indexQuery {
 	e := l.rankedAt(t, level)
 	e.session = l.sessionIn(in)
-	return question{ranks, in, e.tsquery(ranks)}
+	return indexQuery{ranks, in, e.tsquery(ranks)}
 }
 
-// answer has the server answer questions about a span in one statement.
-func (l *lookup) answer(ctx context.Context, in span, list []question) error {
+// fetch queries the index in one statement and caches the results. All queries are for the same span of the table of ranks.
+func (l *lookup) fetch(ctx context.Context, in span, list []indexQuery) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -96,7 +98,7 @@ func (l *lookup) answer(ctx context.Context, in span, list []question) error {
 	}
 	defer rows.Close()
 	for _, q := range list {
-		l.answers.put(q, nil)
+		l.results.put(q, nil)
 	}
 	for rows.Next() {
 		var n int
@@ -109,12 +111,12 @@ func (l *lookup) answer(ctx context.Context, in span, list []question) error {
 			return err
 		}
 		slices.Sort(found)
-		l.answers.put(list[n-1], found[:min(len(found), l.most())])
+		l.results.put(list[n-1], found[:min(len(found), l.most())])
 	}
 	return rows.Err()
 }
 
-// ofEachWord looks each of the words up in the index.
+// ofEachWord returns the statement that looks each query up in the index.
 func ofEachWord(in span, within string) string {
 	order := ` ORDER BY id`
 	switch {
@@ -128,6 +130,6 @@ func ofEachWord(in span, within string) string {
 		WHERE id BETWEEN :first AND :last AND ` + within + order + ` LIMIT :limit) AS found) FROM asked`
 }
 
-// ofEachRow reads each row of the span, and finds out which of the words it has.
+// ofEachRow is the statement that reads each row of the span once, and finds out which of the queries it matches.
 var ofEachRow = `SELECT n, string_agg(CAST(id AS text), ' ') FROM ` + rowsOf(ranks) + ` AS own
 	CROSS JOIN LATERAL (SELECT n FROM asked WHERE own.ranks @@ asked.match OFFSET 0) AS found GROUP BY n`
