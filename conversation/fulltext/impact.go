@@ -8,23 +8,23 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A text is ranked by BM25. What a word adds to the score of a text is how rare the word is, times its impact: how often
-// the text has it, for the text's length. The impact is known when the text is indexed, and the index holds each word
-// with one of a few levels of it, so that a search ranks all texts without reading any. Quantised impacts are described
-// by Anh and Moffat, "Vector-space ranking with effective early termination" (SIGIR 2001).
+// Texts are ranked by BM25. A word adds to the score of a text its inverse document frequency times its impact, which
+// depends on how often the text has the word and on the length of the text. The impact is known when the text is indexed.
+// So the index holds each word with one of a few levels of impact, and a search ranks texts without reading them. Such
+// quantised impacts are described by Anh and Moffat, "Vector-space ranking with effective early termination" (SIGIR 2001).
 
-// The constants of BM25 with their usual values, which SQLite uses too:
+// The constants of BM25 with their usual values, which SQLite uses, too:
 // https://www.sqlite.org/fts5.html, section 5.1.1.
 const (
 	bm25K1 = 1.2
 	bm25B  = 0.75
 )
 
-// typicalLength is the length of a text, in words, that neither raises nor lowers the impact of its words. BM25 has the
-// average length of all texts here, which is not known when a text is indexed.
+// typicalLength is the length of a text, in words, that neither raises nor lowers the impact of its words. It stands for the
+// average length of all texts in BM25, which is not known when a text is indexed.
 const typicalLength = 50
 
-// Levels is the number of levels of impact, 0 being the highest.
+// Levels is the number of levels of impact. Level 0 is the highest.
 const Levels = 3
 
 // Impact returns the impact that a level stands for: 2, 1 or 1/2.
@@ -37,19 +37,20 @@ func levelOf(count, length int) int {
 	return min(max(1-int(math.Round(math.Log2(impact))), 0), Levels-1)
 }
 
-// levelMark is the first of the characters that end a token and tell its level. No word has them.
+// levelMark is the character that marks level 0 at the end of a token; the marks of the other levels follow it in Unicode. They
+// are in a private use area, so that no word has them.
 const levelMark = '\uE010'
 
-// AtLevel returns the token of a word that has an impact of a level.
+// AtLevel returns the token for a word with a level of impact.
 func AtLevel(word string, level int) string { return word + string(levelMark+rune(level)) }
 
-// RankTokens returns the tokens by which a text is ranked: each word, its stems, and the parts of compound words, with
-// the levels of their impact. Characters of unspaced scripts are not among them.
+// RankTokens returns the tokens by which a text is ranked, sorted: each word, its stems, and the parts of compound words,
+// each with its level of impact. There are none for characters of unspaced scripts.
 func RankTokens(text string) []string {
 	text = norm.NFC.String(text)
 	words, parts := tokenize(text)
 	stemmers := stemmersOf(words)
-	counts, known := map[string]int{}, map[string][]string{} // of words, by their text as written
+	counts, known := map[string]int{}, map[string][]string{} // known has the stems of words, by their spelling in the text
 	for _, list := range [][]Token{words, parts} {
 		for _, w := range list {
 			if w.kind != ofLetters {

@@ -7,36 +7,37 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Phrase is words that follow each other directly.
+// Phrase is a list of words that follow each other directly.
 type Phrase []string
 
 // Term is one thing that a query looks for: a word, a compound word or a quoted phrase.
 type Term struct {
-	Phrases []Phrase // a text has the term if it has any of these; there is at least one
+	Phrases []Phrase // a text has the term if it has any of these phrases; there is at least one
 	Prefix  bool     // the last word of each phrase also matches longer words that begin with it
 	Quoted  bool
 
-	stems    []string  // the forms by which texts with the word are ranked; nil unless it is one simple word
-	stemmers []stemmer // that they are made with
-	pieces   []Term    // its words, for SplitTerms
-	last     bool      // it ends the query, so that somebody may still be typing it
+	stems    []string  // what texts with the word are ranked by, see stemsOf; nil unless the term is one simple word
+	stemmers []stemmer // the stemmers that made the stems
+	pieces   []Term    // the single words of the term, for SplitTerms
+	last     bool      // whether it ends the query, so that somebody may still be typing it
 }
 
-// The limits of a query. What exceeds them is ignored: it would only cost.
+// The limits of a query. The rest is ignored.
 const (
 	maxQuery  = 2000 // bytes
 	maxTerms  = 32
 	maxPhrase = 32 // words
 )
 
-// ParseQuery returns the terms of a query, the longest first: they are the rarest, and so the best to look for first.
-// Double quotes enclose phrases; every other character is plain text. At most 32 terms are returned.
+// ParseQuery returns the terms of a query, the longest first: long words are usually the rarest, and so the best to look up
+// first. Double quotes enclose phrases; every other character is plain text. At most 2,000 bytes of the query, 32 terms
+// and 32 words of a phrase are used.
 func ParseQuery(query string) []Term {
 	query = norm.NFC.String(strings.ToValidUTF8(query[:min(len(query), maxQuery)], ""))
 	words, _ := tokenize(query)
 	p := parser{stemmers: stemmersOf(words)}
 	for i, section := range strings.Split(query, `"`) {
-		if i%2 == 1 { // between quotes
+		if i%2 == 1 { // the section is between quotes
 			p.add(section, true)
 			continue
 		}
@@ -54,11 +55,11 @@ func ParseQuery(query string) []Term {
 
 // parser collects the terms of a query.
 type parser struct {
-	stemmers []stemmer // of the query's words in Latin script
+	stemmers []stemmer // for the query's words in Latin script
 	terms    []Term
 }
 
-// add adds the term that a section of a query stands for, unless it is known or the text has no words.
+// add adds a section of the query as a term, unless there is such a term already or the section has no words.
 func (p *parser) add(text string, quoted bool) {
 	words, parts := tokenize(text)
 	if len(words) == 0 {
@@ -70,7 +71,7 @@ func (p *parser) add(text string, quoted bool) {
 		if len(parts) > 0 {
 			t.Phrases = append(t.Phrases, phraseOf(parts))
 			t.pieces = append(t.pieces, p.pieces(text, parts)...)
-			t.stems = nil // it has several words, too
+			t.stems = nil // a compound word is not one simple word
 		}
 	}
 	if !hasPhrase(p.terms, t.Phrases[0]) {
@@ -78,7 +79,7 @@ func (p *parser) add(text string, quoted bool) {
 	}
 }
 
-// stems returns the forms of a word by which texts are ranked, nil if it is a character of an unspaced script.
+// stems returns what stemsOf does for a word, or nil if it is a character of an unspaced script.
 func (p *parser) stems(text string, word Token) []string {
 	if word.kind != ofLetters {
 		return nil
@@ -97,8 +98,8 @@ func phraseOf(words []Token) (p Phrase) {
 	return p
 }
 
-// pieces returns each word as a term, and of adjacent characters of an unspaced script each pair: one character alone
-// says too little.
+// pieces returns each word as a term. Of adjacent characters of an unspaced script it returns each pair as a term, since a
+// single character matches too much.
 func (p *parser) pieces(text string, words []Token) (pieces []Term) {
 	for i, w := range words {
 		paired := w.kind == ofCharacter && i > 0 && words[i-1].kind == ofCharacter && words[i-1].End == w.Start
@@ -113,8 +114,9 @@ func (p *parser) pieces(text string, words []Token) (pieces []Term) {
 	return pieces
 }
 
-// SplitTerms returns quoted phrases, and the single words of all other terms, each as a term of its own: what to look for
-// where no text has all of the terms. In unspaced scripts, pairs of characters stand for words. At most 32 terms are returned.
+// SplitTerms returns the quoted phrases among the terms, and each single word of the other terms as a term of its own. It is
+// for a second search if no text has all terms. In unspaced scripts, pairs of characters stand for words. At most 32 terms
+// are returned.
 func SplitTerms(terms []Term) []Term {
 	var list []Term
 	for _, t := range terms {
@@ -131,8 +133,9 @@ func SplitTerms(terms []Term) []Term {
 	return list
 }
 
-// RankTokens returns the tokens, see the function RankTokens, of texts that have the term with an impact of a level. It
-// returns nil for phrases, prefixes and unspaced scripts, of which there are no such tokens.
+// RankTokens returns the tokens for the term with a level of impact. A text has the term with this impact if the function
+// RankTokens returns one of these tokens for it. The method returns nil for phrases, compound words, prefixes and unspaced
+// scripts, which have no such tokens.
 func (t Term) RankTokens(level int) (tokens []string) {
 	if t.Prefix {
 		return nil
@@ -151,7 +154,7 @@ func (t Term) size() (n int) {
 	return n
 }
 
-// minPrefix is how many bytes the beginning of a word must have to match longer words. Shorter ones begin so many words
+// minPrefix is the minimum length in bytes of a word that may match longer words. So many words begin with a shorter one
 // that the search would be slow.
 const minPrefix = 4
 
@@ -162,10 +165,11 @@ func (t Term) MayBePrefix() bool {
 	return t.last && !t.Quoted && len(p[len(p)-1]) >= minPrefix
 }
 
-// MayEnd reports whether the term is the last word of a query, which somebody may still be typing.
+// MayEnd reports whether the term is the last one of a query and not quoted, so that somebody may still be typing it. Unlike
+// for MayBePrefix, its length does not matter.
 func (t Term) MayEnd() bool { return t.last && !t.Quoted }
 
-// Words are the words of a text, in which terms are looked for.
+// Words holds the words of a text, in which Has looks for terms.
 type Words struct {
 	text         string
 	words, parts []Token
@@ -183,12 +187,12 @@ func (w Words) Has(t Term) bool {
 	return len(t.find(w.text, w.words)) > 0 || len(t.find(w.text, w.parts)) > 0
 }
 
-// occurrence is where a term stands in a text, in bytes.
+// occurrence is the position of a term in a text: byte offsets, end excluded.
 type occurrence struct{ start, end int }
 
-// find returns the occurrences of the term in a text, given by its words in order.
+// find returns the occurrences of the term among the words of a text, which are in order.
 func (t Term) find(text string, words []Token) (found []occurrence) {
-	forms := map[string]bool{} // whether words are forms of the term, as they are written
+	forms := map[string]bool{} // whether a word, as it is spelled in the text, is a form of the term
 	for i, w := range words {
 		written := text[w.Start:w.End]
 		form, known := forms[written]
@@ -210,8 +214,8 @@ func (t Term) find(text string, words []Token) (found []occurrence) {
 	return found
 }
 
-// minForm is how many bytes a word and a form of it have in common at least, at their beginning. Other words are not
-// stemmed to compare them, which takes long.
+// minForm is the minimum number of bytes that a word and the term must have in common at the beginning. Other words are not
+// stemmed and compared, since stemming is slow.
 const minForm = 3
 
 // isForm reports whether a word of a text has a stem in common with the term.
@@ -226,7 +230,7 @@ func hasCommonStart(a, b string) bool {
 	return len(a) >= minForm && len(b) >= minForm && a[:minForm] == b[:minForm]
 }
 
-// matches reports whether the words are those of the phrase, as many as it has.
+// matches reports whether words are those of the phrase. There must be as many as the phrase has.
 func (t Term) matches(words []Token, p Phrase) bool {
 	last := len(p) - 1
 	for i, w := range p[:last] {

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Posting says that a document has a term. Consecutive IDs are those of documents that follow each other.
+// Posting says that a document has a term.
 type Posting struct {
-	ID     int64
-	Impact float64 // see Impact
+	ID     int64   // the ID of the document; neighboring documents have consecutive IDs
+	Impact float64 // what the function Impact returns for the level of the term in the document
 }
 
-// Merge returns the postings of one term from two lists, each sorted by ID. Of those with the same ID, it keeps the one
-// with the higher impact.
+// Merge merges two lists of postings of one term, each sorted by ID. Of two postings with the same ID, it keeps the one with
+// the higher impact. It may return one of the lists itself.
 func Merge(a, b []Posting) []Posting {
 	if len(a) == 0 {
 		return b
@@ -33,43 +33,46 @@ func Merge(a, b []Posting) []Posting {
 	return append(append(merged, a...), b...)
 }
 
-// maxRanked is about how many postings of a query are ranked, so that the cost has a bound.
+// maxRanked limits the postings of a query that are ranked, and so the cost. A single term may have more.
 const maxRanked = 30_000
 
-// nearness is how much a term counts for a document by how far away it stands: in the document, in one beside it, or in
-// the next but one. A question and its answer share their words, and each often has some that the other lacks. Of all places
-// the best one counts, so that a document gains nothing from neighbors that repeat its words.
-var nearness = [...]float64{1, 1.0 / 2, 1.0 / 4}
+// distanceWeights has the weight of a term for a document by its distance: 0 = the document itself has it, 1 = a neighbor has
+// it, 2 = the next document but one. A question and its answer are about the same, and each often has words that the other
+// lacks. Only the best occurrence counts, so that a document gains nothing from neighbors that repeat its words.
+var distanceWeights = [...]float64{1, 1.0 / 2, 1.0 / 4}
 
 // List is the postings of one term of a query, sorted by ID.
 type List struct {
 	Postings []Posting
-	Needed   bool // documents without the term are not found
+	Needed   bool // leave out documents without the term
 }
 
-// Ranking is the documents that have terms of a query, the best first.
+// Ranking is an iterator over documents that have terms of a query, the best first.
 type Ranking struct {
-	documents []scored // in the order of a heap
+	documents []scored // a heap with the best document on top
 }
 
 // scored is a document with its score.
 type scored struct {
-	id, place int64 // place: how many documents are before it, but for hidden ones
-	score     float64
-	needed    int // how many of the needed terms it has itself
+	id       int64
+	position int64 // its ID, less the number of hidden documents before it
+	score    float64
+	needed   int // how many of the needed terms the document itself has
 }
 
-// Rank ranks the documents that have any of the terms, and all that are needed. hidden are sorted IDs of documents that are as if they did not exist; documents is the number of documents that are
-// searched. The score of a document is its BM25 score, in which terms of the documents around it count as well: half in those
-// beside it, a quarter in the next ones. Of documents with the same score, the one with the higher ID comes first.
+// Rank ranks the documents that have all needed terms and, if no term is needed, at least one term. hidden has the sorted IDs
+// of documents that are treated as if they did not exist; documents is the number of documents that were searched.
 //
-// Where there are very many postings, the most frequent terms count for nothing, and are not needed.
+// The score of a document is its BM25 score, in which terms of its neighbors count, too: half for the document before and
+// after it, a quarter for the next ones. Of documents with the same score, the one with the higher ID comes first.
+//
+// If there are more than about 30,000 postings, the most frequent terms are ignored, even if they are needed.
 func Rank(lists []List, hidden []int64, documents int64) *Ranking {
 	lists = rarest(lists)
 	found := documentsOf(lists, hidden)
 	needed := 0
 	for _, list := range lists {
-		addTerm(found, list, hidden, rarity(documents, len(list.Postings)))
+		addTerm(found, list, hidden, inverseFrequency(documents, len(list.Postings)))
 		if list.Needed {
 			needed++
 		}
@@ -80,8 +83,8 @@ func Rank(lists []List, hidden []int64, documents int64) *Ranking {
 	return r
 }
 
-// rarest returns the terms that are ranked, the rarest first: as many as have about maxRanked postings together, and at
-// least one.
+// rarest returns the terms that are ranked, the rarest first: as many as have at most maxRanked postings together, but at least
+// one.
 func rarest(lists []List) []List {
 	lists = slices.Clone(lists)
 	slices.SortStableFunc(lists, func(a, b List) int { return len(a.Postings) - len(b.Postings) })
@@ -94,9 +97,9 @@ func rarest(lists []List) []List {
 	return lists
 }
 
-// rarity returns the weight of a term that so many of the documents have.
-func rarity(documents int64, having int) float64 {
-	return math.Log(1 + (float64(max(documents-int64(having), 0))+0.5)/(float64(having)+0.5))
+// inverseFrequency returns the inverse document frequency of BM25 for a term that frequency of the documents have.
+func inverseFrequency(documents int64, frequency int) float64 {
+	return math.Log(1 + (float64(max(documents-int64(frequency), 0))+0.5)/(float64(frequency)+0.5))
 }
 
 // documentsOf returns the documents that have any of the terms, sorted by ID, without hidden ones.
@@ -106,13 +109,13 @@ func documentsOf(lists []List, hidden []int64) []scored {
 		ids = withPostings(ids, list.Postings)
 	}
 	found := make([]scored, 0, len(ids))
-	before := 0 // hidden ones
+	before := 0 // the number of hidden documents before id
 	for _, id := range ids {
 		for before < len(hidden) && hidden[before] < id {
 			before++
 		}
 		if before == len(hidden) || hidden[before] != id {
-			found = append(found, scored{id: id, place: id - int64(before)})
+			found = append(found, scored{id: id, position: id - int64(before)})
 		}
 	}
 	return found
@@ -133,34 +136,35 @@ func withPostings(ids []int64, list []Posting) []int64 {
 	return append(merged, ids...)
 }
 
-// addTerm adds to the score of each document what a term counts for it. Both lists are sorted by ID.
+// addTerm adds to the score of each document what a term with a weight adds, and counts the term if it is needed. Both lists are
+// sorted by ID.
 func addTerm(found []scored, list List, hidden []int64, weight float64) {
-	places := placesOf(list.Postings, hidden)
-	const far = int64(len(nearness))
+	near := atPositions(list.Postings, hidden)
+	const far = int64(len(distanceWeights))
 	for i := range found {
 		s := &found[i]
-		for len(places) > 0 && places[0].ID <= s.place-far {
-			places = places[1:]
+		for len(near) > 0 && near[0].ID <= s.position-far {
+			near = near[1:]
 		}
-		if len(places) == 0 {
+		if len(near) == 0 {
 			return
 		}
 		best := 0.0
-		for _, p := range places {
-			if p.ID >= s.place+far {
+		for _, p := range near {
+			if p.ID >= s.position+far {
 				break
 			}
-			if p.ID == s.place && list.Needed {
+			if p.ID == s.position && list.Needed {
 				s.needed++
 			}
-			best = max(best, nearness[max(p.ID-s.place, s.place-p.ID)]*p.Impact)
+			best = max(best, distanceWeights[max(p.ID-s.position, s.position-p.ID)]*p.Impact)
 		}
 		s.score += weight * best
 	}
 }
 
-// placesOf returns postings without those of hidden documents, with the place of each document instead of its ID.
-func placesOf(list []Posting, hidden []int64) []Posting {
+// atPositions returns the postings of documents that are not hidden, each with the document's position as its ID.
+func atPositions(list []Posting, hidden []int64) []Posting {
 	if len(hidden) == 0 {
 		return list
 	}
@@ -177,10 +181,10 @@ func placesOf(list []Posting, hidden []int64) []Posting {
 	return places
 }
 
-// All returns the IDs of all documents, the best first.
+// All returns the IDs of all documents that Next has not returned, the best first.
 func (r *Ranking) All() []int64 { return r.Next(r.Len()) }
 
-// Next returns the IDs of up to n documents that follow in the ranking.
+// Next returns the IDs of up to n further documents, the best first, and none at the end of the ranking.
 func (r *Ranking) Next(n int) (ids []int64) {
 	for len(ids) < n && r.Len() > 0 {
 		ids = append(ids, heap.Pop(r).(scored).id)

@@ -15,10 +15,10 @@ type Snippet []Piece
 // Piece is a part of a snippet.
 type Piece struct {
 	Text  string
-	Found bool // it is what the query looked for
+	Found bool // whether the query looked for this text
 }
 
-// Mark returns the snippet as text, with open and end around what was found.
+// Mark returns the snippet as text, with open in front of and end behind each piece that was found.
 func (s Snippet) Mark(open, end string) string {
 	var b strings.Builder
 	for _, piece := range s {
@@ -39,10 +39,11 @@ func (s Snippet) HasFound() bool {
 // The approximate size of a snippet, in bytes.
 const (
 	snippetSize   = 240
-	snippetBefore = 60 // of these, in front of the first term
+	snippetBefore = 60 // the part of it in front of the first term
 )
 
-// NewSnippet returns about 240 bytes of a text, cut out where most of the terms stand.
+// NewSnippet returns about 240 bytes of a text, from the place with the most occurrences of the terms. An ellipsis marks where
+// the text goes on.
 func NewSnippet(text string, terms []Term) Snippet {
 	text = norm.NFC.String(text)
 	found := occurrences(text, terms)
@@ -67,7 +68,8 @@ func NewSnippet(text string, terms []Term) Snippet {
 	return s
 }
 
-// occurrences returns where the terms stand in a text, in order; of those that begin together the longest first.
+// occurrences returns the occurrences of the terms in a text, sorted by their start. Of those with the same start, the longest
+// comes first.
 func occurrences(text string, terms []Term) (found []occurrence) {
 	words, parts := tokenize(text)
 	for _, t := range terms {
@@ -83,7 +85,7 @@ func occurrences(text string, terms []Term) (found []occurrence) {
 	return slices.Compact(found)
 }
 
-// densest returns where a snippet should begin to show the most occurrences: at the start of one of them.
+// densest returns the start of the occurrence with which a snippet shows the most occurrences, or 0 if there are none.
 func densest(found []occurrence) int {
 	best, most, end := 0, 0, 0
 	for i, o := range found {
@@ -97,7 +99,7 @@ func densest(found []occurrence) int {
 	return best
 }
 
-// cutAt returns where to cut a text, at the byte at or soon behind it: at a space, if one is near, and never inside a
+// cutAt returns the offset at which to cut a text: at, or up to 20 bytes behind it where there is a space. It never cuts a
 // character.
 func cutAt(text string, at int) int {
 	if at <= 0 {
@@ -118,7 +120,7 @@ func cutAt(text string, at int) int {
 	return at
 }
 
-// add appends text, with each run of white space and control characters as one space.
+// add appends a piece. It replaces each run of white space and control characters by one space.
 func (s Snippet) add(text string, found bool) Snippet {
 	var b strings.Builder
 	blank := len(s) == 0 || strings.HasSuffix(s[len(s)-1].Text, " ")

@@ -23,11 +23,10 @@ type stemmer func(*snowballstem.Env) bool
 
 type language struct {
 	stem     stemmer
-	frequent string // words
+	frequent string // its most frequent words, folded and separated by spaces
 }
 
-// languages are the languages in Latin script whose words are stemmed, with their most frequent words as fold returns
-// them. Words in Cyrillic script are stemmed as Russian.
+// languages are the languages in Latin script whose words are stemmed. Words in Cyrillic script are stemmed as Russian.
 var languages = []language{
 	{english.Stem, "the be to of and a in that have it for not on with he as you do at this but his by from they we say her she or an will my one all would there their what is are was were did does has had how when where who i me your can"},
 	{german.Stem, "der die das und ist nicht ein eine zu in den mit von sich des auf fur im dem es ich du er sie wir ihr hat war wie was wer wann wo auch an als so dass aber mir dich mich bei nach um noch sind haben"},
@@ -39,7 +38,7 @@ var languages = []language{
 	{swedish.Stem, "och i att det som en pa ar av for med den till ett om var jag han hon vi du inte de sa har men sig ska nar vad vem hur fran eller kan min mitt dig mig ocksa detta denna"},
 }
 
-// frequent are the languages, by their index, that have a frequent word.
+// frequent maps each frequent word to its languages, which are indexes of the list languages.
 var frequent = func() map[string][]int {
 	words := map[string][]int{}
 	for i, l := range languages {
@@ -50,12 +49,12 @@ var frequent = func() map[string][]int {
 	return words
 }()
 
-// maxUnguessed is the number of words up to which a text without frequent words may be in any of the languages. A longer
-// one is in none of them.
+// maxUnguessed is the maximum number of words of a text without frequent words that is stemmed in all languages. A longer text
+// without any of them is probably in another language, and its words in Latin script are not stemmed.
 const maxUnguessed = 20
 
-// stemmersOf guesses the language of a text by its frequent words. Where several are as likely, it returns the stemmers
-// of all: texts and queries may be too short to tell.
+// stemmersOf guesses the language of a text by its frequent words, and returns its stemmer. If several languages are equally
+// likely, it returns the stemmers of all of them, since texts and queries may be too short to decide.
 func stemmersOf(words []Token) (list []stemmer) {
 	counts := make([]int, len(languages))
 	for _, w := range words {
@@ -75,9 +74,10 @@ func stemmersOf(words []Token) (list []stemmer) {
 	return list
 }
 
-const maxStemmed = 40 // bytes of a word; longer ones are no words of a language
+const maxStemmed = 40 // bytes of a word; longer ones are hardly words of a language, and are not stemmed
 
-// stemsOf returns what a word of a text is ranked by: the word itself, folded, and its different stems.
+// stemsOf returns what a word of a text is ranked by: the word itself, folded, and its stems by each stemmer, without
+// duplicates. latin are the stemmers for words in Latin script.
 func stemsOf(text string, word Token, latin []stemmer) []string {
 	list := []string{word.Text}
 	raw := text[word.Start:word.End]

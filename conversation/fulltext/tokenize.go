@@ -1,13 +1,12 @@
-// Package fulltext holds the language part of full-text search as pure functions: it knows no database.
+// Package fulltext holds the language part of full-text search as pure functions, without a database.
 //
-// A search goes through five of them. [Tokenize] cuts a text into the words by which it is indexed, and [RankTokens] into
-// those by which it is ranked. [ParseQuery] cuts what somebody looks for into [Term]s, with the same rules, so that one
-// finds the other. [Rank] sorts the documents that an index has found, the best first. [NewSnippet] cuts out the part of a
-// document that shows why it was found.
+// There are five main functions. [Tokenize] splits a text into the words by which it is indexed, and [RankTokens] returns the
+// tokens by which it is ranked. [ParseQuery] splits a query into [Term]s by the same rules. [Rank] sorts the documents that
+// an index has found, the best first. [NewSnippet] returns the part of a document that shows why it was found.
 //
-// Words are compared without case and accents. An identifier such as parseConfig is one word, and its parts are
-// words as well. A word is also found by other forms of it, which have the same stem. In scripts that put no spaces
-// between words, each character is a word, and a query asks for characters in their order.
+// Words are compared without case and accents. An identifier such as parseConfig is one word, and its parts are words as
+// well. A word also matches its other forms, which have the same stem. In scripts that put no spaces between words, each
+// character is a word, and a query looks for characters in their order.
 package fulltext
 
 import (
@@ -21,8 +20,8 @@ import (
 
 // Token is one word of a text.
 type Token struct {
-	Text       string // as it is indexed: without case and accents, at most 64 bytes
-	Start, End int    // where it stands, in bytes of the text in Unicode's form NFC
+	Text       string // the form in the index: without case and accents, at most 64 bytes
+	Start, End int    // byte offsets of the word in the text, after its normalization to Unicode's form NFC; End is excluded
 	kind       tokenKind
 }
 
@@ -35,7 +34,7 @@ const (
 	ofCharacter           // one character of an unspaced script
 )
 
-// Join returns the texts of tokens with a space between each two.
+// Join returns the texts of tokens, separated by spaces.
 func Join(tokens []Token) string {
 	var b strings.Builder
 	for i, t := range tokens {
@@ -47,8 +46,8 @@ func Join(tokens []Token) string {
 	return b.String()
 }
 
-// maxToken is how many bytes of a word are compared. Longer ones are data rather than words, and a search hardly
-// needs to tell apart two that begin with the same 64 bytes.
+// maxToken is the maximum length of a token in bytes. Longer words are cut. They are data rather than words, and a search
+// hardly needs to distinguish two that begin with the same 64 bytes.
 const maxToken = 64
 
 // unspaced are the scripts that put no spaces between words, or not between all.
@@ -62,7 +61,7 @@ var accents = &unicode.RangeTable{R16: []unicode.Range16{
 	{Lo: 0x064B, Hi: 0x065F, Stride: 1}, {Lo: 0x0670, Hi: 0x0670, Stride: 1},
 }}
 
-// Tokenize returns the words of a text in order and, separately, the parts of compound words such as parseConfig.
+// Tokenize returns the words of a text in order and, separately, the parts of compound words such as parseConfig, in order, too.
 func Tokenize(text string) (words, parts []Token) { return tokenize(norm.NFC.String(text)) }
 
 // tokenize returns what Tokenize does, for a text in Unicode's form NFC.
@@ -98,8 +97,8 @@ func tokenize(text string) (words, parts []Token) {
 	return words, parts
 }
 
-// lowerASCIIWord returns the length of the word that a text begins with if the word consists of lower-case ASCII
-// letters only, and else 0. Most words do; they have no parts and are indexed as they stand.
+// lowerASCIIWord returns the length of the first word of a text if the text begins with a word of lower-case ASCII letters
+// only, and else 0. Most words are like that: they have no parts, and are indexed unchanged.
 func lowerASCIIWord(text string) int {
 	for i := range len(text) {
 		switch c := text[i]; {
@@ -113,7 +112,8 @@ func lowerASCIIWord(text string) int {
 	return len(text)
 }
 
-// kindAt returns what the character at i belongs to, and its length in bytes together with the marks on it.
+// kindAt returns the kind of token to which the character at i belongs, and the length in bytes of the character with the
+// combining marks behind it.
 func kindAt(text string, i int) (tokenKind, int) {
 	if c := text[i]; c < utf8.RuneSelf {
 		if ('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') &&
@@ -194,7 +194,8 @@ func beginsPart(before, r, after rune) bool {
 	return unicode.IsLetter(r) && unicode.IsDigit(before)
 }
 
-// fold returns a word as it is indexed: compatible forms unified, in lower case, without accents, cut at maxToken.
+// fold returns a word in the form of the index: in Unicode's form NFKC, without case and accents, cut to maxToken bytes. It may
+// be empty.
 func fold(text string) string {
 	if isASCII(text) {
 		return strings.ToLower(text[:min(len(text), maxToken)])
