@@ -10,23 +10,28 @@ import (
 	"parley/conversation/internal/wordindex"
 )
 
-// Conversation is a conversation to look into, by its row id, and how many messages it has.
-type Conversation struct{ ID, Messages int64 }
+// Conversation is a conversation that Nearest searches.
+type Conversation struct {
+	ID       int64 // the id of its row
+	Messages int64 // the number of its messages
+}
 
 const (
-	// exactValues is how many values of vectors are compared one by one. Where there are more, only the messages whose
-	// signs agree best are.
+	// exactValues is the number of messages times dimensions up to which all messages are compared exactly. Where there
+	// are more, signs are compared first.
 	exactValues = 3_000_000
 
-	// rescored is how many messages are compared exactly among those whose signs agree best.
+	// rescored is how many of the messages with the most equal signs are then compared exactly.
 	rescored = 500
 
-	// scanRows is how many messages are read at once.
+	// scanRows is how many messages are read at once, at most.
 	scanRows = 16_384
 )
 
-// Nearest returns up to n messages of the conversations whose vectors are the nearest to that of a query, the nearest
-// first, by their rows in the index of words. It returns none if the vectors are of another length.
+// Nearest returns up to n messages of the conversations whose vectors are nearest to that of a query, the nearest first. It
+// returns the rows of the messages in the index of words. There are none if the stored vectors have another number of
+// dimensions than the query. The score of a message is its cosine similarity, to which its neighbors' similarities add:
+// half of that of the message before or after it, and a quarter of that of the next but one.
 func (v *Vectors) Nearest(ctx context.Context, q db.Querier, conversations []Conversation, query []float32, n int) ([]int64, error) {
 	s, err := read(ctx, q)
 	if err != nil || s.generation == 0 || s.length != int64(len(query)) {
@@ -36,23 +41,23 @@ func (v *Vectors) Nearest(ctx context.Context, q db.Querier, conversations []Con
 	if !ok {
 		return nil, nil
 	}
-	look := nearest{q: q, generation: s.generation, query: quantised}
+	search := nearest{q: q, generation: s.generation, query: quantised}
 	var messages int64
 	for _, c := range conversations {
 		messages += c.Messages
 	}
 	if messages*s.length <= exactValues {
-		err = look.exactly(ctx, conversations)
-		look.addNeighbors()
-		return look.best(n), err
+		err = search.scoreAll(ctx, conversations)
+		search.addNeighbors()
+		return search.best(n), err
 	}
-	agreeing, err := look.bySigns(ctx, v.signs, conversations, appendWords(nil, string(signsOf(query))))
+	candidates, err := search.bySigns(ctx, v.signs, conversations, appendWords(nil, string(signsOf(query))))
 	if err != nil {
 		return nil, err
 	}
-	err = look.again(ctx, agreeing)
-	look.addNeighbors()
-	return look.best(n), err
+	err = search.rescore(ctx, candidates)
+	search.addNeighbors()
+	return search.best(n), err
 }
 
 // nearest is one search under way.
@@ -60,10 +65,10 @@ type nearest struct {
 	q          db.Querier
 	generation Generation
 	query      quantised
-	found      []near
+	found      []scored
 }
 
-// best returns the messages that are the nearest of those that were found, the nearest first.
+// best returns the up to n nearest messages that were found, the nearest first.
 func (l *nearest) best(n int) []int64 {
 	var kept worstFirst
 	for _, f := range l.found {
@@ -72,8 +77,8 @@ func (l *nearest) best(n int) []int64 {
 	return kept.ids()
 }
 
-// keep adds a message if it is among the n best.
-func (h *worstFirst) keep(m near, n int) {
+// keep adds a message if it is among the n best so far, and drops the worst one if there are more.
+func (h *worstFirst) keep(m scored, n int) {
 	switch {
 	case len(*h) < n:
 		heap.Push(h, m)
@@ -87,54 +92,55 @@ func (h *worstFirst) keep(m near, n int) {
 func (h *worstFirst) ids() []int64 {
 	ids := make([]int64, len(*h))
 	for i := len(ids) - 1; i >= 0; i-- {
-		ids[i] = heap.Pop(h).(near).id
+		ids[i] = heap.Pop(h).(scored).id
 	}
 	return ids
 }
 
-// isWorse reports whether another message comes before one: it is nearer, or as near and newer.
-func (n near) isWorse(other near) bool {
-	return n.score < other.score || n.score == other.score && n.id < other.id
+// isWorse reports whether the other message has a higher score, or the same score and is newer.
+func (s scored) isWorse(other scored) bool {
+	return s.score < other.score || s.score == other.score && s.id < other.id
 }
 
-// worstFirst is a heap of messages, the farthest first. It implements heap.Interface.
-type worstFirst []near
+// worstFirst is a heap of messages with the worst one on top. It implements heap.Interface.
+type worstFirst []scored
 
 func (h worstFirst) Len() int           { return len(h) }
 func (h worstFirst) Less(i, j int) bool { return h[i].isWorse(h[j]) }
 func (h worstFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *worstFirst) Push(n any)        { *h = append(*h, n.(near)) }
+func (h *worstFirst) Push(n any)        { *h = append(*h, n.(scored)) }
 func (h *worstFirst) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last
 }
 
-// nearness is how much the likeness of a message counts for one beside it, and for the next but one: a question and its answer
-// are about the same.
-var nearness = [...]float64{1: 1.0 / 2, 2: 1.0 / 4}
+// distanceWeights has the weight of a message's similarity for a message at this distance. A question and its answer are about
+// the same.
+var distanceWeights = [...]float64{1: 1.0 / 2, 2: 1.0 / 4}
 
-// addNeighbors adds to the likeness of each message that of the messages around it, on each distance the nearer one's.
-// Messages of one conversation must have been found in their order.
+// addNeighbors adds to the score of each message those of its neighbors, weighted by distance. Of the two neighbors at the same
+// distance, the better one counts. Messages of one conversation must have been found in their order.
 func (l *nearest) addNeighbors() {
-	around := make([][len(nearness)]float64, len(l.found))
+	around := make([][len(distanceWeights)]float64, len(l.found))
 	for i, f := range l.found {
-		for j := i + 1; j < len(l.found) && j < i+len(nearness); j++ {
+		for j := i + 1; j < len(l.found) && j < i+len(distanceWeights); j++ {
 			other := l.found[j]
-			if apart := other.id - f.id; apart > 0 && apart < int64(len(nearness)) {
+			if apart := other.id - f.id; apart > 0 && apart < int64(len(distanceWeights)) {
 				around[i][apart] = max(around[i][apart], other.score)
 				around[j][apart] = max(around[j][apart], f.score)
 			}
 		}
 	}
 	for i := range l.found {
-		for apart, likeness := range around[i] {
-			l.found[i].score += nearness[apart] * likeness
+		for apart, similarity := range around[i] {
+			l.found[i].score += distanceWeights[apart] * similarity
 		}
 	}
 }
 
-func (l *nearest) exactly(ctx context.Context, conversations []Conversation) error {
+// scoreAll compares all messages exactly.
+func (l *nearest) scoreAll(ctx context.Context, conversations []Conversation) error {
 	var all []span
 	for _, c := range conversations {
 		all = append(all, span{c.ID, 1, c.Messages})
@@ -144,38 +150,38 @@ func (l *nearest) exactly(ctx context.Context, conversations []Conversation) err
 		if err != nil {
 			return err
 		}
-		each(text, scaleBytes+len(l.query.values), func(id int64, chunks string) {
-			l.found = append(l.found, near{id, l.query.likeness(chunks)})
+		eachMessage(text, scaleBytes+len(l.query.values), func(id int64, chunks string) {
+			l.found = append(l.found, scored{id, l.query.similarity(chunks)})
 		})
 	}
 	return nil
 }
 
-// bySigns returns the messages whose signs agree best with those of a query.
+// bySigns returns the messages that have the most signs in common with a query, at most rescored.
 func (l *nearest) bySigns(ctx context.Context, cache *signCache, conversations []Conversation, query []uint64) ([]int64, error) {
-	list, err := cache.of(ctx, l.q, l.generation, len(l.query.values), conversations)
+	list, err := cache.get(ctx, l.q, l.generation, len(l.query.values), conversations)
 	var best worstFirst
 	for _, s := range list {
-		s.agreements(query, len(l.query.values), func(id int64, agree int) {
-			best.keep(near{id, float64(agree)}, rescored)
+		s.compare(query, len(l.query.values), func(id int64, equal int) {
+			best.keep(scored{id, float64(equal)}, rescored)
 		})
 	}
 	return best.ids(), err
 }
 
-// again compares some messages exactly, in place of all that were found.
-func (l *nearest) again(ctx context.Context, ids []int64) error {
+// rescore compares some messages exactly. Only these are found then.
+func (l *nearest) rescore(ctx context.Context, ids []int64) error {
 	l.found = nil
 	slices.Sort(ids)
 	text, err := readText(ctx, l.q, `
 		SELECT `+db.Either(`group_concat(vector, '')`, `string_agg(vector, '')`)+` FROM `+db.EachID("?")+` j JOIN vectors v ON v.id = j.value WHERE v.generation = ?`, db.IDs(ids), l.generation)
-	each(text, scaleBytes+len(l.query.values), func(id int64, chunks string) {
-		l.found = append(l.found, near{id, l.query.likeness(chunks)})
+	eachMessage(text, scaleBytes+len(l.query.values), func(id int64, chunks string) {
+		l.found = append(l.found, scored{id, l.query.similarity(chunks)})
 	})
 	return err
 }
 
-// readText returns the one text that a query gives.
+// readText returns the text that a query returns in its only row, "" for NULL.
 func readText(ctx context.Context, q db.Querier, query string, args ...any) (string, error) {
 	rows, err := db.Short(ctx, q, query, args...)
 	if err != nil {
@@ -191,10 +197,11 @@ func readText(ctx context.Context, q db.Querier, query string, args ...any) (str
 	return text.String, rows.Err()
 }
 
-// span is a part of a conversation, from one seq to another.
+// span is a part of a conversation: the messages whose seqs are from first to last, both inclusive.
 type span struct{ conversation, first, last int64 }
 
-// pieces cuts spans into ranges of rows, and those into pieces of at most scanRows rows.
+// pieces converts spans to ranges of rows, and divides them into pieces of at most scanRows rows. A range has its first and its
+// last row.
 func pieces(spans []span) (list [][][2]int64) {
 	room := int64(0)
 	for _, s := range spans {

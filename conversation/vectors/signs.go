@@ -10,26 +10,25 @@ import (
 	"parley/conversation/internal/wordindex"
 )
 
-// The signs of long sessions are kept in memory, so that a search in one compares words of
-// 64 bits instead of reading megabytes through SQLite. Vectors are only ever added behind
-// those that a conversation has, so each search reads what is new. A message that was
-// deleted meanwhile costs a place among those that are compared exactly, no more.
+// The signs of long sessions are cached in memory, so that a search compares words of 64 bits
+// instead of reading megabytes from the database. New vectors of a conversation always come
+// after those it has, so each search reads only the new ones. The signs of a deleted message may
+// stay in the cache: the message is then compared with the query in vain, and not found.
 
-// maxSigns is how many bytes of signs are kept, over all sessions.
+// maxSigns is the maximum size of the cache in bytes, over all sessions.
 const maxSigns = 64 << 20
 
-// signs are those of one conversation: of each chunk of a message its id, and a bit for each
-// dimension, in whole words.
+// signs has the signs of one conversation, chunk by chunk.
 type signs struct {
 	generation Generation
-	ids        []int64
-	bits       []uint64
-	used       int64 // when, by signCache.clock
+	ids        []int64  // for each chunk, the row of its message in the index of words
+	bits       []uint64 // for each chunk, one bit for each dimension, padded to whole words
+	used       int64    // the time of the last use, in steps of signCache.clock
 }
 
 func (s *signs) bytes() int { return 8 * (len(s.ids) + len(s.bits)) }
 
-// last returns the seq of the newest message.
+// last returns the seq of the newest message, 0 if there is none.
 func (s *signs) last() int64 {
 	if len(s.ids) == 0 {
 		return 0
@@ -37,7 +36,7 @@ func (s *signs) last() int64 {
 	return wordindex.SeqOf(s.ids[len(s.ids)-1])
 }
 
-// add appends the signs of a message, each chunk of which has so many bytes.
+// add appends the signs of a message, whose chunks take size bytes each.
 func (s *signs) add(id int64, chunks string, size int) {
 	for ; len(chunks) >= size; chunks = chunks[size:] {
 		s.ids = append(s.ids, id)
@@ -45,29 +44,29 @@ func (s *signs) add(id int64, chunks string, size int) {
 	}
 }
 
-// appendWords appends bytes in words of eight, the last one filled with zeros.
+// appendWords appends bytes as little-endian words of 8 bytes. The last word is padded with zeros.
 func appendWords(words []uint64, bytes string) []uint64 {
 	for ; len(bytes) >= 8; bytes = bytes[8:] {
-		words = append(words, word(bytes))
+		words = append(words, uint64At(bytes))
 	}
 	if len(bytes) > 0 {
 		var rest [8]byte
 		copy(rest[:], bytes)
-		words = append(words, word(string(rest[:])))
+		words = append(words, uint64At(string(rest[:])))
 	}
 	return words
 }
 
-// agreements calls do with the id of each message, the oldest first, and how many signs it
-// has in common with a query.
-func (s *signs) agreements(query []uint64, length int, do func(id int64, agree int)) {
+// compare calls do for each message, the oldest first, with the highest number of signs that
+// one of its chunks has in common with a query of this many dimensions.
+func (s *signs) compare(query []uint64, dimensions int, do func(id int64, equal int)) {
 	best := 0
 	for i, id := range s.ids {
 		differ := 0
 		for j, word := range s.bits[i*len(query) : (i+1)*len(query)] {
 			differ += bits.OnesCount64(word ^ query[j])
 		}
-		best = max(best, length-differ)
+		best = max(best, dimensions-differ)
 		if i+1 == len(s.ids) || s.ids[i+1] != id {
 			do(id, best)
 			best = 0
@@ -75,24 +74,24 @@ func (s *signs) agreements(query []uint64, length int, do func(id int64, agree i
 	}
 }
 
-// signCache holds the signs of conversations by their row ids. It is safe for concurrent use.
+// signCache caches the signs of conversations. It is safe for concurrent use.
 type signCache struct {
 	mu    sync.Mutex
-	known map[int64]signs
-	clock int64
-	bytes int
+	known map[int64]signs // by the ids of conversations' rows
+	clock int64           // counts the calls of put
+	bytes int             // the size of all signs in known
 }
 
-// cacheKey is the key of a database's signCache.
+// cacheKey is the key by which db.DB.Shared holds the signCache of a database.
 type cacheKey struct{}
 
-// of returns the signs of conversations, which it reads as far as it does not know them.
-func (c *signCache) of(ctx context.Context, q db.Querier, generation Generation, length int, conversations []Conversation) ([]signs, error) {
+// get returns the signs of conversations, in the same order. It reads those that are not cached.
+func (c *signCache) get(ctx context.Context, q db.Querier, generation Generation, dimensions int, conversations []Conversation) ([]signs, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := make([]signs, len(conversations))
 	at := map[int64]int{}
-	var lacking []span
+	var missing []span
 	for i, conversation := range conversations {
 		if s, known := c.known[conversation.ID]; known && s.generation == generation && s.last() <= conversation.Messages {
 			list[i] = s
@@ -100,17 +99,17 @@ func (c *signCache) of(ctx context.Context, q db.Querier, generation Generation,
 		list[i].generation = generation
 		at[conversation.ID] = i
 		if first := list[i].last() + 1; first <= conversation.Messages {
-			lacking = append(lacking, span{conversation.ID, first, conversation.Messages})
+			missing = append(missing, span{conversation.ID, first, conversation.Messages})
 		}
 	}
-	for _, piece := range pieces(lacking) {
+	for _, piece := range pieces(missing) {
 		text, err := readPiece(ctx, q, piece, "vector_signs", "signs", generation)
 		if err != nil {
 			return nil, err
 		}
-		each(text, signBytes(length), func(id int64, chunks string) {
-			if i, asked := at[wordindex.ConversationOf(id)]; asked {
-				list[i].add(id, chunks, signBytes(length))
+		eachMessage(text, signBytes(dimensions), func(id int64, chunks string) {
+			if i, wanted := at[wordindex.ConversationOf(id)]; wanted {
+				list[i].add(id, chunks, signBytes(dimensions))
 			}
 		})
 	}
@@ -118,7 +117,7 @@ func (c *signCache) of(ctx context.Context, q db.Querier, generation Generation,
 	return list, nil
 }
 
-// put stores signs, and evicts those that were used least recently.
+// put caches the signs of conversations. While the cache exceeds maxSigns, it evicts those that were used least recently.
 func (c *signCache) put(conversations []Conversation, list []signs) {
 	c.clock++
 	for i, conversation := range conversations {
@@ -134,13 +133,13 @@ func (c *signCache) put(conversations []Conversation, list []signs) {
 				oldest = id
 			}
 		}
-		forgotten := c.known[oldest]
-		c.bytes -= forgotten.bytes()
+		evicted := c.known[oldest]
+		c.bytes -= evicted.bytes()
 		delete(c.known, oldest)
 	}
 }
 
-// readPiece returns what a table has of some ranges of rows, as one text.
+// readPiece returns the forms that a table has of the messages in ranges of rows, as one text.
 func readPiece(ctx context.Context, q db.Querier, ranges [][2]int64, table, column string, generation Generation) (string, error) {
 	list, err := json.Marshal(ranges)
 	if err != nil {
