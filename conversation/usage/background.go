@@ -10,12 +10,12 @@ import (
 	"parley/conversation/steps"
 )
 
-// Background describes the model calls that were made after the commit of a run, for a title or a summary.
+// Background has the model calls that were made after the commit of a run, for a title or a summary.
 type Background struct {
-	Conversation string              // ID
-	Run          int64               // the run after which they were made
-	Channel      string              // by which the run's messages came
-	Person       conversation.Sender // who wrote the first of them
+	Conversation string              // the ID of the conversation
+	Run          int64               // the ID of the run
+	Channel      string              // the channel of the messages that the run answered
+	Person       conversation.Sender // the sender of the first of these messages
 	Steps        []steps.Step
 }
 

@@ -9,27 +9,27 @@ import (
 	"parley/conversation/internal/runtotals"
 )
 
-// Group is what sums of use are made by.
+// Group says by what By groups its sums.
 type Group string
 
 // The groups of By.
 const (
-	ByDay     Group = "day"     // in UTC, as 2026-05-01
-	ByPerson  Group = "person"  // CHANNEL:ID; CHANNEL: alone for calls for nobody known
-	BySession Group = "session" // its key
-	ByAgent   Group = "agent"   // its name, "" = that of [agent]
-	ByModel   Group = "model"
+	ByDay     Group = "day"     // Part.Name is a day in UTC, "2026-05-01"
+	ByPerson  Group = "person"  // Part.Name is CHANNEL:ID; without an ID if the person is not known
+	BySession Group = "session" // Part.Name is the key of the session
+	ByAgent   Group = "agent"   // Part.Name is the name of the agent, "" for that of [agent]
+	ByModel   Group = "model"   // Part.Name is the name of the model
 )
 
 // Part is what the calls of one model have used in one group.
 type Part struct {
-	Name   string // of the group, see Group
-	Person string // the name of the person, as last seen; "" in other groups
+	Name   string // identifies the group, see Group
+	Person string // with ByPerson, the name of the person, as last seen; else ""
 	Spent
 }
 
-// By returns what model calls have used since the beginning of a day in UTC, by group and model.
-// Sessions and agents are without the calls of deleted conversations.
+// By returns what model calls have used, by group and model. Sums by day, person and model begin with the day in UTC in
+// which since lies. Sums by session and agent begin at since, and leave out the calls of deleted conversations.
 func (u *Usage) By(ctx context.Context, by Group, since time.Time) (list []Part, err error) {
 	query, from := groupQuery(by), any(hourOf(since)/24)
 	switch by {
@@ -60,8 +60,8 @@ func (u *Usage) By(ctx context.Context, by Group, since time.Time) (list []Part,
 	return list, db.Explain(rows.Err())
 }
 
-// groupQuery returns the SQL of By, which takes the first day, or for sessions and agents the time
-// in milliseconds.
+// groupQuery returns the SQL query for By. Its parameter is the first day, as days since 1970; for sessions and agents, it
+// is a time in milliseconds.
 func groupQuery(by Group) string {
 	const sums = `, model, sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens) FROM run_people WHERE day >= ? `
 	switch by {
@@ -77,8 +77,8 @@ func groupQuery(by Group) string {
 	return `SELECT model, ''` + sums + `GROUP BY model`
 }
 
-// callsBy returns the SQL that sums up runs and the calls made after their commits by a column of
-// the sessions s or the runs r.
+// callsBy returns the SQL query that sums up runs, and the model calls made after their commits, by a column of the sessions s
+// or the runs r. Its parameter is a time in milliseconds.
 func callsBy(column string) string {
 	tokens := func(name string) string {
 		return `coalesce(CAST(` + db.Member("b.step", name) + ` AS BIGINT), 0)`

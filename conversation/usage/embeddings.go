@@ -7,16 +7,16 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// Embeddings are requests to an embedding model, for messages and for queries.
+// Embeddings are sums over requests to an embedding model, for messages and for queries.
 type Embeddings struct {
 	Model    string
 	Requests int64
-	Failed   int64   // of Requests
-	Tokens   int64   // that the server has counted
-	Cost     float64 // by the prices of the time of each request, in the currency of the prices
+	Failed   int64   // the requests that failed
+	Tokens   int64   // as the server counted them
+	Cost     float64 // by the prices at the time of each request, in the currency of the prices
 }
 
-// Add adds other requests.
+// Add adds the sums o to e.
 func (e *Embeddings) Add(o Embeddings) {
 	e.Requests += o.Requests
 	e.Failed += o.Failed
@@ -24,10 +24,10 @@ func (e *Embeddings) Add(o Embeddings) {
 	e.Cost += o.Cost
 }
 
-// billionths are the units in which costs are stored.
+// billionths is the number of units in which a cost of 1 is stored.
 const billionths = 1e9
 
-// AddEmbeddings adds requests that were made within the present hour to the sums.
+// AddEmbeddings adds requests to the sums of the present hour.
 func (u *Usage) AddEmbeddings(ctx context.Context, made Embeddings) error {
 	cost := int64(math.Round(min(made.Cost*billionths, math.MaxInt64/4)))
 	return u.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
@@ -40,7 +40,7 @@ func (u *Usage) AddEmbeddings(ctx context.Context, made Embeddings) error {
 	})
 }
 
-// AllEmbeddings returns all requests that the database knows of, by model, the most requests first.
+// AllEmbeddings returns sums over all requests that were ever added, by model, those with the most requests first.
 func (u *Usage) AllEmbeddings(ctx context.Context) ([]Embeddings, error) {
 	list, err := u.embeddings(ctx, period{first: firstHour, end: lastHour + 1})
 	return list, db.Explain(err)

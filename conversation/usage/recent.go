@@ -11,11 +11,12 @@ import (
 	"parley/conversation/internal/runtotals"
 )
 
-// maxRecent is how many runs Recent looks at. With more in the last hour, the oldest buckets show fewer than there were.
+// maxRecent is how many runs Recent reads, at most. If the period has more, the oldest are missing in the sums.
 const maxRecent = 20_000
 
-// Recent sums up the runs that answered somebody and ended between two times, in buckets of any length. It reads the
-// newest runs themselves, and so shows the last hour in more detail than Stats, which counts in hours.
+// Recent sums up the runs that answered somebody and ended between two times, in at most 10,000 buckets, whose length must be
+// more than zero. It reads the newest 20,000 runs themselves, so that it shows the last hour in more detail than Stats, which
+// has sums by hour. The percentiles are exact.
 func (u *Usage) Recent(ctx context.Context, from, to time.Time, bucket time.Duration) ([]Bucket, error) {
 	var buckets []Bucket
 	for at := from; at.Before(to) && len(buckets) < maxBuckets; at = at.Add(bucket) {
@@ -61,7 +62,7 @@ func scanRecent(rows *sql.Rows) (one Totals, ended time.Time, err error) {
 	return one, db.FromMillis(at), err
 }
 
-// quantile returns how long a percentage of the runs took at most. The list is sorted.
+// quantile returns the duration that a percentage of the runs did not exceed. The list is sorted.
 func quantile(list []time.Duration, percent int) time.Duration {
 	if len(list) == 0 {
 		return 0

@@ -12,11 +12,11 @@ import (
 // Spent is what the calls of one model have used.
 type Spent struct {
 	Model                      string
-	Prompt, Cached, Completion int64 // tokens; Cached is a part of Prompt
+	Prompt, Cached, Completion int64 // tokens; Cached are those of Prompt that the model's server took from its cache
 }
 
-// OfPerson returns what the runs for a person of a channel have used, from the day in UTC on in
-// which a time lies.
+// OfPerson returns what model calls for a person of a channel have used, by model, since the beginning of the day in UTC in which
+// since lies.
 func (u *Usage) OfPerson(ctx context.Context, channel, person string, since time.Time) ([]Spent, error) {
 	u.db.CatchUp(ctx, runtotals.Update)
 	return u.spent(ctx, `
@@ -24,8 +24,8 @@ func (u *Usage) OfPerson(ctx context.Context, channel, person string, since time
 		WHERE day >= ? AND channel = ? AND person = ? GROUP BY model`, hourOf(since)/24, channel, person)
 }
 
-// OfSession returns what the runs of a session have used that ended since a time, without those of
-// deleted conversations.
+// OfSession returns what the runs of a session that ended since a time have used, by model. Runs of a deleted conversation count
+// until a chore has removed their rows.
 func (u *Usage) OfSession(ctx context.Context, key conversation.Key, since time.Time) ([]Spent, error) {
 	return u.spent(ctx, `
 		SELECT r.model, sum(r.prompt_tokens), sum(r.cached_tokens), sum(r.completion_tokens)

@@ -1,4 +1,4 @@
-// Package usage reports what runs have cost: sums over time, and the trace of one conversation.
+// Package usage reports what runs and model calls have used: sums over time, and the trace of one conversation.
 package usage
 
 import (
@@ -22,25 +22,25 @@ func New(store *conversation.Store) *Usage { return &Usage{store: store, db: sto
 
 // Stats are sums over the runs that answered somebody and ended in a period.
 type Stats struct {
-	From, To time.Time // whole hours
-	Buckets  []Bucket  // of the period, the oldest first, also those without runs
-	Models   []Share   // by channel and model, the most runs first
-	People   []Share   // by channel, person and model, likewise; of whole days in UTC
+	From, To time.Time // the period in whole hours, without To itself
+	Buckets  []Bucket  // the buckets of the period, the oldest first, also those without runs
+	Models   []Share   // sums by channel and model, those with the most runs first
+	People   []Share   // sums by channel, person and model, those with the most runs first; for whole days in UTC
 
-	Embeddings []Embeddings // requests for vectors, by model, the most requests first
+	Embeddings []Embeddings // requests for vectors by model, those with the most requests first
 }
 
-// Bucket is a part of the period.
+// Bucket is a part of a period.
 type Bucket struct {
-	At time.Time // its begin
+	At time.Time // its beginning
 	Totals
-	P50, P95 time.Duration // how long half of the runs, and 95 %, took at most; in Stats estimated within a factor of 2
+	P50, P95 time.Duration // the median and the 95th percentile of the runs' durations; Stats estimates them within a factor of 2
 }
 
 // Share is the use of one model by a channel, or by one person in it.
 type Share struct {
 	Channel string
-	Person  conversation.Sender // in Stats.People; without an ID where nobody said who it was
+	Person  conversation.Sender // only in Stats.People; without an ID if the person is not known
 	Model   string
 	Totals
 }
@@ -48,16 +48,16 @@ type Share struct {
 // Totals are sums over runs.
 type Totals struct {
 	Runs       int64
-	Failed     int64 // of Runs
-	Stopped    int64 // of Runs
-	Messages   int64 // added to conversations, of all roles
-	Prompt     int64 // tokens
-	Cached     int64 // of Prompt: those that the model's server took from its cache
-	Completion int64 // tokens
-	Took       time.Duration
+	Failed     int64         // the runs that failed
+	Stopped    int64         // the runs that were stopped
+	Messages   int64         // the messages that the runs added to conversations, of all roles
+	Prompt     int64         // tokens
+	Cached     int64         // the tokens of Prompt that the model's server took from its cache
+	Completion int64         // tokens
+	Took       time.Duration // the sum of the runs' durations, without the time in which they waited for answers of people
 }
 
-// Add adds other sums.
+// Add adds the sums o to t.
 func (t *Totals) Add(o Totals) {
 	t.Runs += o.Runs
 	t.Failed += o.Failed
@@ -69,15 +69,15 @@ func (t *Totals) Add(o Totals) {
 	t.Took += o.Took
 }
 
-// CachedPercent returns which part of the prompt's tokens came from a cache, in percent.
+// CachedPercent returns the percentage of prompt tokens that came from a cache, rounded; 0 if there are no prompt tokens.
 func (t Totals) CachedPercent() int64 { return (100*t.Cached + t.Prompt/2) / max(t.Prompt, 1) }
 
-// maxBuckets is how many buckets may be asked for at once: more than a plot can show, and a year of hours.
+// maxBuckets limits the buckets of one result. It is more than a plot can show, and more than the hours of a year.
 const maxBuckets = 10_000
 
-// Stats sums up the period between two times, in buckets of a length. All three are taken in whole hours, to and the
-// bucket rounded up; what lies outside of the years 1 to 9999 in UTC is left out. An empty period, and one of more than
-// 10,000 buckets, is conversation.ErrInvalid.
+// Stats sums up the period from one time to another, in buckets of a length. from is rounded down to a whole hour, to and bucket
+// are rounded up. Times outside of the years 1 to 9999 in UTC are left out. The error is conversation.ErrInvalid if the period
+// is empty then, if the bucket is not longer than zero, or if there are too many buckets: at least 10,000 full ones.
 func (u *Usage) Stats(ctx context.Context, from, to time.Time, bucket time.Duration) (Stats, error) {
 	first, end := hourOf(from), hourOf(to.Add(time.Hour-1))
 	hours := int64(bucket / time.Hour)
@@ -86,9 +86,9 @@ func (u *Usage) Stats(ctx context.Context, from, to time.Time, bucket time.Durat
 	}
 	switch {
 	case bucket <= 0 || end <= first:
-		return Stats{}, fmt.Errorf("%w: a time of less than an hour in the years 1 to 9999, or buckets of none", conversation.ErrInvalid)
+		return Stats{}, fmt.Errorf("%w: the period is empty, or its buckets are not longer than zero", conversation.ErrInvalid)
 	case (end-first)/hours >= maxBuckets:
-		return Stats{}, fmt.Errorf("%w: the time has more than %d buckets", conversation.ErrInvalid, maxBuckets)
+		return Stats{}, fmt.Errorf("%w: the period has more than %d buckets", conversation.ErrInvalid, maxBuckets)
 	}
 	u.db.CatchUp(ctx, runtotals.Update)
 	stats := Stats{From: atHour(first), To: atHour(end)}
@@ -112,16 +112,16 @@ func (u *Usage) Stats(ctx context.Context, from, to time.Time, bucket time.Durat
 	return stats, db.Explain(err)
 }
 
-// period is a number of hours, in buckets of so many.
+// period is a period in hours since 1970, without the hour end. bucket is the number of hours in each bucket.
 type period struct{ first, end, bucket int64 }
 
-// firstHour and lastHour are the first and the last one that RFC 3339 can write.
+// firstHour and lastHour are the first and the last hour that RFC 3339 can write, in hours since 1970.
 var (
 	firstHour = time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC).Unix() / 3600
 	lastHour  = time.Date(9999, time.December, 31, 23, 0, 0, 0, time.UTC).Unix() / 3600
 )
 
-// hourOf returns the hour in which a time lies, within firstHour and lastHour.
+// hourOf returns the hour in which a time lies, at least firstHour and at most lastHour.
 func hourOf(t time.Time) int64 {
 	hour := t.Unix() / 3600
 	if t.Unix()%3600 < 0 {
@@ -135,11 +135,12 @@ func atHour(hour int64) time.Time { return time.UnixMilli(hour * time.Hour.Milli
 // sumTotals are the columns that Totals.fields reads.
 const sumTotals = `sum(runs), sum(failed), sum(stopped), sum(messages), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(took)`
 
-// fields returns where Scan puts sumTotals; took is in milliseconds.
+// fields returns the destinations of a Scan of sumTotals. took receives milliseconds.
 func (t *Totals) fields(took *int64) []any {
 	return []any{&t.Runs, &t.Failed, &t.Stopped, &t.Messages, &t.Prompt, &t.Cached, &t.Completion, took}
 }
 
+// sum sets the totals of the buckets.
 func (u *Usage) sum(ctx context.Context, p period, buckets []Bucket) error {
 	rows, err := u.db.QueryContext(ctx, `
 		SELECT (hour - ?1) / ?3, `+sumTotals+` FROM run_totals WHERE hour >= ?1 AND hour < ?2 GROUP BY 1`,
@@ -160,7 +161,7 @@ func (u *Usage) sum(ctx context.Context, p period, buckets []Bucket) error {
 	return rows.Err()
 }
 
-// estimate estimates how long the runs of the buckets took.
+// estimate sets the estimated percentiles of the buckets.
 func (u *Usage) estimate(ctx context.Context, p period, buckets []Bucket) error {
 	rows, err := u.db.QueryContext(ctx, `
 		SELECT (hour - ?1) / ?3, within, sum(runs) FROM run_durations WHERE hour >= ?1 AND hour < ?2 GROUP BY 1, 2 ORDER BY 1, 2`,
@@ -184,11 +185,12 @@ func (u *Usage) estimate(ctx context.Context, p period, buckets []Bucket) error 
 	return rows.Err()
 }
 
-// durationClass is a number of runs that took at most so many milliseconds, and more than half of that.
+// durationClass is the number of runs that took at most within milliseconds, and more than half of that. The first class has all
+// shorter runs, too, and the last one all longer runs.
 type durationClass struct{ within, runs int64 }
 
-// estimatedQuantile estimates how long a share of the runs took at most, as if the runs of a class were spread over it
-// evenly.
+// estimatedQuantile estimates the duration that a share of the runs, from 0 to 1, did not exceed. It assumes that the durations
+// in a class are spread evenly.
 func estimatedQuantile(classes []durationClass, share float64) time.Duration {
 	all := int64(0)
 	for _, c := range classes {

@@ -18,14 +18,14 @@ import (
 // Trace is the history of a conversation's runs, with sums over all of them and over its messages.
 type Trace struct {
 	Conversation conversation.Conversation
-	Runs         []runs.Record // the oldest first
-	Older        bool          // there are runs before them
+	Runs         []runs.Record // the runs that the query selects, the oldest first
+	Older        bool          // whether the query selects older runs, too, which its limit leaves out
 	Roles        []RoleTotals
 	Tools        []ToolTotals
 	Models       []ModelTotals
 }
 
-// RoleTotals are sums over the messages of a role.
+// RoleTotals are sums over the messages of a role, separately for internal messages.
 type RoleTotals struct {
 	Role     conversation.Role
 	Internal bool
@@ -37,8 +37,8 @@ type RoleTotals struct {
 type ToolTotals struct {
 	Name   string
 	Calls  int64
-	Failed int64 // of Calls
-	Took   time.Duration
+	Failed int64         // the calls that failed
+	Took   time.Duration // the sum of the calls' durations
 }
 
 // ModelTotals are sums over the runs of a model.
@@ -47,16 +47,16 @@ type ModelTotals struct {
 	Totals
 }
 
-// TraceQuery chooses the runs of a trace, the newest ones.
+// TraceQuery selects the runs of a trace. If there are more than Limit, the newest ones are returned.
 type TraceQuery struct {
-	Conversation string          // the beginning of its ID
-	Before       int64           // only runs before the one with this ID; 0 = the newest
-	Limit        int             // 0 = all
+	Conversation string          // the ID of the conversation, or its beginning
+	Before       int64           // only runs with lower IDs; 0 = all
+	Limit        int             // the number of runs to return at most; 0 = all
 	Metadata     metadata.Filter // only runs with a message that has this metadata
 }
 
-// Trace returns the trace of a conversation: the runs that are asked for, and sums over all of them. Errors are those of
-// catalog.Catalog.Find.
+// Trace returns the trace of a conversation: the runs that the query selects, and sums over all runs and messages. Errors are
+// those of catalog.Catalog.Find.
 func (u *Usage) Trace(ctx context.Context, q TraceQuery) (Trace, error) {
 	c, err := catalog.New(u.store).Find(ctx, q.Conversation)
 	if err != nil {
@@ -95,8 +95,7 @@ func (u *Usage) readRuns(ctx context.Context, t *Trace, row int64, q TraceQuery)
 	return err
 }
 
-// addBackground adds to the runs of a trace the model calls that were made behind their
-// commits.
+// addBackground adds the model calls that were made after the commits of a trace's runs to the steps of these runs.
 func (u *Usage) addBackground(ctx context.Context, t *Trace, row int64) error {
 	if len(t.Runs) == 0 {
 		return nil
@@ -125,8 +124,7 @@ func (u *Usage) addBackground(ctx context.Context, t *Trace, row int64) error {
 	return rows.Err()
 }
 
-// sumBackground adds to the totals of the models the tokens of the calls that were made
-// behind the commits of runs.
+// sumBackground adds the tokens of the model calls that were made after the commits of runs to the totals of the models.
 func (u *Usage) sumBackground(ctx context.Context, t *Trace, row int64) error {
 	rows, err := u.db.QueryContext(ctx, `
 		SELECT coalesce(`+db.Member("step", "name")+`, ''), coalesce(sum(CAST(`+db.Member("step", "in")+` AS BIGINT)), 0),
@@ -211,8 +209,7 @@ func (u *Usage) sumModels(ctx context.Context, t *Trace, row int64) error {
 	return u.subtractWaits(ctx, t, row)
 }
 
-// subtractWaits subtracts from the totals of the models how long their runs waited for the answers
-// of people.
+// subtractWaits subtracts the time in which runs waited for answers of people from the totals of their models.
 func (u *Usage) subtractWaits(ctx context.Context, t *Trace, row int64) error {
 	waited, err := runs.Read(ctx, u.db, `
 		WHERE conversation_id = ? AND kind = 'agent' AND EXISTS (
@@ -229,12 +226,12 @@ func (u *Usage) subtractWaits(ctx context.Context, t *Trace, row int64) error {
 	return nil
 }
 
-// maxMessageBytes is how much text Messages reads; the last message may exceed it.
+// maxMessageBytes limits the text that Messages reads. The message that exceeds it is the last one read.
 const maxMessageBytes = 1 << 20
 
-// Messages returns what runs of a conversation have added to it, by the runs' IDs, the oldest first: about 1 MiB of text
-// in all, the newest. It walks back from the end of the conversation until it has them, so that the newest runs cost the
-// least.
+// Messages returns the messages that runs of a conversation have added to it, by the IDs of the runs, the oldest first. It
+// reads from the end of the conversation back, until it has all of them or more than 1 MiB of text; older messages are missing
+// then. So the newest runs cost the least.
 func (u *Usage) Messages(ctx context.Context, id string, runs []runs.Record) (map[int64][]conversation.Message, error) {
 	found := map[int64][]conversation.Message{}
 	if len(runs) == 0 {
@@ -262,7 +259,7 @@ func (u *Usage) Messages(ctx context.Context, id string, runs []runs.Record) (ma
 	return found, nil
 }
 
-// Run returns a run of a session by its ID. known is false when the session has no run with it that has ended.
+// Run returns a run of a session by its ID. known is false if the session has no ended run with this ID.
 func (u *Usage) Run(ctx context.Context, key conversation.Key, id int64) (run runs.Record, known bool, err error) {
 	list, err := runs.Read(ctx, u.db, `
 		WHERE id = ?1 AND EXISTS (SELECT 1 FROM runs r JOIN sessions s ON s.id = r.session_id WHERE r.id = ?1 AND s.key = ?2) LIMIT 1`, id, string(key))
@@ -272,7 +269,8 @@ func (u *Usage) Run(ctx context.Context, key conversation.Key, id int64) (run ru
 	return list[0], true, nil
 }
 
-// Instructions returns the lists of instructions that were in force in runs of a conversation, by their hashes.
+// Instructions returns the lists of instructions that were in force in runs of a conversation, by their hashes, which the runs
+// have as Record.Instructions.
 func (u *Usage) Instructions(ctx context.Context, id string, of []runs.Record) (map[string][]string, error) {
 	hashes := make([]string, len(of))
 	for i, run := range of {
