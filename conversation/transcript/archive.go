@@ -12,15 +12,15 @@ import (
 	"parley/conversation/metadata"
 )
 
-// ArchiveVersion is the version of the form of archives. Exports before it were
-// transcripts, without a version.
+// ArchiveVersion is the version of the archive format. The first version, transcripts, has no
+// version number.
 const ArchiveVersion = 2
 
-// Kind says what a record of an archive is: the field type of a line, or the name of the
-// list in which it stands.
+// Kind is the kind of a record in an archive. In JSONL it is the field "type" of a line; in
+// JSON the records of a kind are in a list, see KindOfList.
 type Kind string
 
-// The kinds of records. A message is a line without a type.
+// The kinds of records. In JSONL, the line of a message has no type.
 const (
 	KindSession      Kind = "session"
 	KindConversation Kind = "conversation"
@@ -31,12 +31,12 @@ const (
 	KindMessage      Kind = "message"
 )
 
-// lists are the names of the lists of a conversation in the document.
+// lists has the names of the lists that hold a conversation's records in JSON.
 var lists = map[Kind]string{
 	KindInstructions: "instructions", KindRun: "runs", KindBackground: "background_steps", KindSummary: "summaries", KindMessage: "messages",
 }
 
-// KindOfList returns the kind of the records of a list in the document, "" for none.
+// KindOfList returns the kind of the records in a list of a conversation in JSON, "" for an unknown name.
 func KindOfList(name string) Kind {
 	for kind, list := range lists {
 		if list == name {
@@ -46,10 +46,10 @@ func KindOfList(name string) Kind {
 	return ""
 }
 
-// Export writes conversations of a session: as Markdown what is to be read, as JSON and
-// JSONL all that is stored, which can be imported. One message at a time is in memory; with
-// files, in JSON and JSONL, also the bytes of its pictures and files. progress is called for
-// each message.
+// Export writes conversations of a session: in Markdown a transcript for people, in JSON and
+// JSONL an archive of all that is stored, which can be imported. With files, an archive has
+// the bytes of pictures and files. Only one message is in memory at a time, with its files.
+// progress is called for each message.
 func Export(ctx context.Context, out io.Writer, format Format, store *conversation.Store, session catalog.Session, list []conversation.Conversation, files bool, progress func()) error {
 	if format != Markdown {
 		return exportArchive(ctx, out, format, store, session, list, files, progress)
@@ -101,8 +101,8 @@ func exportArchive(ctx context.Context, out io.Writer, format Format, store *con
 	return w.failed()
 }
 
-// archiveWriter writes the records of an archive. After an error, it writes nothing more
-// and returns that error.
+// archiveWriter writes the records of an archive. After an error, it writes nothing more,
+// and failed returns the error.
 type archiveWriter interface {
 	session(s archive.Session)
 	conversation(c archive.Head)
@@ -118,7 +118,7 @@ func newArchiveWriter(out io.Writer, format Format) archiveWriter {
 	return &archiveLines{checkedWriter: checkedWriter{out: out}}
 }
 
-// checkedWriter remembers the first error.
+// checkedWriter writes texts until the first error, which it keeps.
 type checkedWriter struct {
 	out io.Writer
 	err error
@@ -134,7 +134,7 @@ func (w *checkedWriter) print(texts ...string) {
 	}
 }
 
-// marshal returns v as a JSON object.
+// marshal returns v as a JSON object, "" after an error.
 func (w *checkedWriter) marshal(v any) string {
 	text, err := Marshal(v)
 	if err != nil && w.err == nil {
@@ -143,16 +143,16 @@ func (w *checkedWriter) marshal(v any) string {
 	return string(text)
 }
 
-// archiveDocument writes an archive as one document.
+// archiveDocument writes an archive in JSON: one document.
 type archiveDocument struct {
 	checkedWriter
-	conversations int
-	list          Kind // that is open, "" for none
+	conversations int  // the number of conversations that were begun
+	list          Kind // the kind of the records in the list that is being written, "" for none
 }
 
 func (w *archiveDocument) session(s archive.Session) {
 	head := w.marshal(sessionForm(s))
-	w.print(open(head), `,"conversations":[`)
+	w.print(withoutEnd(head), `,"conversations":[`)
 }
 
 func (w *archiveDocument) conversation(c archive.Head) {
@@ -161,7 +161,7 @@ func (w *archiveDocument) conversation(c archive.Head) {
 		w.print(",")
 	}
 	w.conversations++
-	w.print("\n ", open(w.marshal(conversationForm(c))))
+	w.print("\n ", withoutEnd(w.marshal(conversationForm(c))))
 }
 
 func (w *archiveDocument) record(r archive.Record) {
@@ -178,7 +178,7 @@ func (w *archiveDocument) record(r archive.Record) {
 	w.print("\n  ", w.marshal(form))
 }
 
-// end closes the conversation that is open.
+// end ends the present conversation, if there is one.
 func (w *archiveDocument) end() {
 	if w.list != "" {
 		w.print("\n ]")
@@ -194,11 +194,11 @@ func (w *archiveDocument) close() {
 	w.print("\n]}\n")
 }
 
-// archiveLines writes an archive as a record a line.
+// archiveLines writes an archive in JSONL: one record on each line.
 type archiveLines struct {
 	checkedWriter
-	of    archive.Head
-	begun bool // a message of it was written
+	current archive.Head // the present conversation
+	begun   bool         // whether a message of it was written
 }
 
 func (w *archiveLines) session(s archive.Session) {
@@ -206,16 +206,16 @@ func (w *archiveLines) session(s archive.Session) {
 }
 
 func (w *archiveLines) conversation(c archive.Head) {
-	w.of, w.begun = c, false
+	w.current, w.begun = c, false
 	w.line(KindConversation, w.marshal(conversationForm(c)))
 }
 
 func (w *archiveLines) record(r archive.Record) {
 	kind, form := recordForm(r)
 	if m, is := form.(Message); is {
-		m.Session, m.Conversation = w.of.Key, w.of.ID
+		m.Session, m.Conversation = w.current.Key, w.current.ID
 		if !w.begun {
-			m.Title, m.Told = w.of.Title, w.of.State
+			m.Title, m.Told = w.current.Title, w.current.State
 		}
 		w.begun = true
 		w.print(w.marshal(m), "\n")
@@ -224,7 +224,7 @@ func (w *archiveLines) record(r archive.Record) {
 	w.line(kind, w.marshal(form))
 }
 
-// line writes an object with its type.
+// line writes a JSON object on a line, with its kind as the first field.
 func (w *archiveLines) line(kind Kind, object string) {
 	if w.err == nil {
 		w.print(`{"type":"`, string(kind), `",`, object[1:], "\n")
@@ -233,8 +233,8 @@ func (w *archiveLines) line(kind Kind, object string) {
 
 func (w *archiveLines) close() {}
 
-// open returns a JSON object without its end.
-func open(object string) string {
+// withoutEnd returns a JSON object without the closing brace, so that fields can be added.
+func withoutEnd(object string) string {
 	if object == "" {
 		return ""
 	}

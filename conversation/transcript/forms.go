@@ -15,18 +15,18 @@ import (
 	"parley/conversation/steps"
 )
 
-// Conversation is the form of a conversation in JSON. Fields may be added to it
-// and to Message; those that are there keep their names and meaning.
+// Conversation is the form of a conversation in JSON. Later versions may add fields to it
+// and to Message; present fields keep their names and meaning.
 type Conversation struct {
 	ID           string    `json:"id"`
 	Title        string    `json:"title"`
 	Active       bool      `json:"active"`
 	MessageCount int64     `json:"message_count"`
 	TokenCount   int64     `json:"token_count"`
-	CreatedAt    time.Time `json:"created_at"` // UTC, RFC 3339, as all times
+	CreatedAt    time.Time `json:"created_at"` // like all times, in UTC and in the format of RFC 3339
 	UpdatedAt    time.Time `json:"updated_at"`
 
-	State state.State `json:"state,omitzero"` // what of it the model is always told
+	State state.State `json:"state,omitzero"` // the session state, which the model is always told
 }
 
 // NewConversation returns the JSON form of a conversation.
@@ -44,13 +44,13 @@ func NewConversation(c conversation.Conversation) Conversation {
 }
 
 // Message is the form of a message in JSON: that of the chat completions API
-// (https://platform.openai.com/docs/api-reference/chat/create), with more
-// fields beside it.
+// (https://platform.openai.com/docs/api-reference/chat/create), with further
+// fields.
 type Message struct {
-	Session      conversation.Key     `json:"session,omitempty"`           // in JSONL
-	Conversation string               `json:"conversation,omitempty"`      // in JSONL: the ID
-	Title        string               `json:"title,omitempty"`             // in JSONL: of the conversation, with its first message
-	Told         state.State          `json:"conversation_state,omitzero"` // in JSONL: likewise
+	Session      conversation.Key     `json:"session,omitempty"`           // only in JSONL: the key of the session
+	Conversation string               `json:"conversation,omitempty"`      // only in JSONL: the ID of the conversation
+	Title        string               `json:"title,omitempty"`             // only in JSONL, with the first message: the title of the conversation
+	Told         state.State          `json:"conversation_state,omitzero"` // only in JSONL, with the first message: the session state
 	Seq          int64                `json:"seq"`
 	At           time.Time            `json:"at"`
 	Role         conversation.Role    `json:"role"`
@@ -58,30 +58,30 @@ type Message struct {
 	Images       []Image              `json:"images,omitempty"`
 	ToolCalls    []ToolCall           `json:"tool_calls,omitempty"`
 	ToolCallID   string               `json:"tool_call_id,omitempty"`
-	Name         string               `json:"name,omitempty"`   // tool: its name
-	Failed       bool                 `json:"failed,omitempty"` // tool: the call failed
+	Name         string               `json:"name,omitempty"`   // of a tool's result: the name of the tool
+	Failed       bool                 `json:"failed,omitempty"` // of a tool's result: whether the call failed
 	Sender       *conversation.Sender `json:"sender,omitempty"`
 	SourceID     string               `json:"source_id,omitempty"`
 	Tokens       int                  `json:"tokens"`
-	State        string               `json:"state,omitempty"` // "stopped", "replaced", "undone"
+	State        string               `json:"state,omitempty"` // "stopped", "replaced" or "undone"; "" for other messages
 	Internal     bool                 `json:"internal,omitempty"`
 
-	FinishReason steps.FinishReason `json:"finish_reason,omitempty"` // "length", "content_filter": why an answer is not whole
+	FinishReason steps.FinishReason `json:"finish_reason,omitempty"` // why an answer is incomplete: "length", "content_filter" or "cut_off"; "" if it is complete
 
-	// In archives:
+	// The following fields are only in archives.
 	Reasoning string          `json:"reasoning,omitempty"` // what the model thought before its answer
-	Note      *Note           `json:"note,omitempty"`      // what the model was told in front of it
-	SetAside  *string         `json:"set_aside,omitempty"` // the state that the message has on its branch, while another branch is chosen
-	Run       int64           `json:"run,omitempty"`
+	Note      *Note           `json:"note,omitempty"`      // what the model was told in front of the message
+	SetAside  *string         `json:"set_aside,omitempty"` // if another branch is chosen: the state that the message has on its own branch
+	Run       int64           `json:"run,omitempty"`       // the ID of the run that added the message
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 	Files     []File          `json:"files,omitempty"`
 }
 
-// Note is the form of a note in JSON.
+// Note is the form in JSON of what the model was told in front of a message, as state.Told describes it.
 type Note struct {
 	Place   string  `json:"place,omitempty"`
 	State   string  `json:"state,omitempty"`
-	Numbers []int64 `json:"numbers,omitempty"` // of the rules and decisions in State
+	Numbers []int64 `json:"numbers,omitempty"` // the numbers of the rules and decisions in State
 }
 
 // Image is the form of a picture in JSON.
@@ -89,18 +89,18 @@ type Image struct {
 	Name      string `json:"name"`
 	MediaType string `json:"media_type"`
 	Size      int    `json:"size"`          // bytes
-	Data      []byte `json:"data,omitzero"` // in base64, where the record has them
+	Data      []byte `json:"data,omitzero"` // the bytes in base64, if they are exported
 }
 
-// File is the form in JSON of a file other than a picture, in archives.
+// File is the form in JSON of a file other than a picture. It is only in archives.
 type File struct {
 	Name      string       `json:"name"`
 	MediaType string       `json:"media_type,omitempty"`
 	Size      int64        `json:"size,omitempty"`    // bytes, as the platform said
-	Lines     media.Extent `json:"lines"`             // the lines about the file, in the content, in bytes
-	Body      media.Extent `json:"body,omitzero"`     // of these, the text of the file
-	Problem   string       `json:"problem,omitempty"` // why it could not be kept or read
-	Data      []byte       `json:"data,omitzero"`     // in base64, where the record has them
+	Lines     media.Extent `json:"lines"`             // where the content has lines about the file, as byte offsets
+	Body      media.Extent `json:"body,omitzero"`     // the part of Lines that is the text of the file
+	Problem   string       `json:"problem,omitempty"` // why the file could not be kept or read
+	Data      []byte       `json:"data,omitzero"`     // the bytes in base64, if they are exported
 }
 
 // ToolCall is the form of a tool call in JSON.
@@ -110,13 +110,13 @@ type ToolCall struct {
 	Function Function `json:"function"`
 }
 
-// Function is what a tool call calls.
+// Function is the tool that a tool call calls, with the arguments.
 type Function struct {
 	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
+	Arguments string `json:"arguments"` // JSON, as the model wrote it
 }
 
-// NewMessage returns the JSON form of a message.
+// NewMessage returns the JSON form of a message, without the fields that are only in JSONL or in archives.
 func NewMessage(r conversation.Message) Message {
 	m := Message{
 		Seq:        r.Seq,
@@ -145,8 +145,8 @@ func NewMessage(r conversation.Message) Message {
 	return m
 }
 
-// Marshal returns v as JSON that can't control a terminal: it escapes characters that
-// do not print.
+// Marshal returns v as JSON in one line that can't control a terminal: it escapes all
+// characters that are not printable.
 func Marshal(v any) ([]byte, error) {
 	var raw bytes.Buffer
 	encoder := json.NewEncoder(&raw)
@@ -154,10 +154,10 @@ func Marshal(v any) ([]byte, error) {
 	if err := encoder.Encode(v); err != nil {
 		return nil, err
 	}
-	return []byte(Escape(strings.TrimSuffix(raw.String(), "\n"))), nil // outside of strings JSON is ASCII that prints
+	return []byte(Escape(strings.TrimSuffix(raw.String(), "\n"))), nil // outside of strings, JSON has only printable ASCII characters
 }
 
-// Escape returns text with every character that does not print escaped as in a JSON
+// Escape returns text with every character that is not printable escaped as in a JSON
 // string.
 func Escape(text string) string {
 	var b strings.Builder

@@ -7,14 +7,14 @@ import (
 	"parley/conversation"
 )
 
-// jsonWriter writes one document: the session with its conversations.
+// jsonWriter is the Writer of JSON. It writes one document: the session with its conversations.
 type jsonWriter struct {
 	out   io.Writer
 	key   conversation.Key
 	place string
 
-	conversations int
-	messages      int // of the conversation that is open
+	conversations int // the number of conversations that were begun
+	messages      int // the number of messages written of the present conversation
 }
 
 func (w *jsonWriter) Conversation(c conversation.Conversation) error {
@@ -34,7 +34,7 @@ func (w *jsonWriter) Conversation(c conversation.Conversation) error {
 	return w.print(" %s,\"messages\":[", head[:len(head)-1])
 }
 
-// begin writes the head of the document when that was not done yet.
+// begin writes the head of the document, unless a conversation was begun before.
 func (w *jsonWriter) begin() error {
 	if w.conversations > 0 {
 		return nil
@@ -77,12 +77,12 @@ func (w *jsonWriter) print(format string, args ...any) error {
 	return err
 }
 
-// lineWriter writes a message a line.
+// lineWriter is the Writer of JSONL. It writes one message on each line.
 type lineWriter struct {
 	out     io.Writer
 	key     conversation.Key
 	current conversation.Conversation
-	begun   bool // a message of it was written
+	begun   bool // whether a message of the present conversation was written
 }
 
 func (w *lineWriter) Conversation(c conversation.Conversation) error {

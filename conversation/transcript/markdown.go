@@ -11,15 +11,15 @@ import (
 	"parley/plaintext"
 )
 
-// markdownWriter writes what people read: hidden messages are left out, and
-// nothing in the text steers a terminal.
+// markdownWriter is the Writer of Markdown. It leaves out hidden messages, and removes
+// characters that would control a terminal.
 type markdownWriter struct {
 	out   io.Writer
 	key   conversation.Key
 	place string
 
-	begun bool
-	day   string // of the message before
+	begun bool   // whether a conversation was begun
+	day   string // the day of the previous message
 }
 
 func (w *markdownWriter) Conversation(c conversation.Conversation) error {
@@ -61,7 +61,7 @@ func (w *markdownWriter) Message(r conversation.Message) error {
 	if r.Role == conversation.RoleTool {
 		writeQuote(&b, r.Content)
 	} else {
-		writeSpeech(&b, r)
+		writeMessage(&b, r)
 	}
 	_, err := io.WriteString(w.out, b.String())
 	return err
@@ -69,9 +69,8 @@ func (w *markdownWriter) Message(r conversation.Message) error {
 
 func (w *markdownWriter) Close() error { return nil }
 
-// writeSpeech writes a message of the user or the assistant, and the calls of
-// tools that go out from it.
-func writeSpeech(b *strings.Builder, r conversation.Message) {
+// writeMessage writes a message that is not a tool's result, with its pictures and tool calls.
+func writeMessage(b *strings.Builder, r conversation.Message) {
 	fmt.Fprintf(b, "\n**%s** · %s", speaker(r), r.At.Format("15:04"))
 	if r.Stopped {
 		b.WriteString(" · stopped")
@@ -82,7 +81,7 @@ func writeSpeech(b *strings.Builder, r conversation.Message) {
 	b.WriteString("\n")
 	text := strings.TrimSpace(plaintext.ForTerminal(r.Content))
 	if fence := markup.OpenFence(text); fence != "" {
-		text += "\n" + fence // else it swallows what follows
+		text += "\n" + fence // otherwise the code block would go on in the next message
 	}
 	if text != "" {
 		fmt.Fprintf(b, "\n%s\n", text)
@@ -109,7 +108,7 @@ func speaker(m conversation.Message) string {
 	return "You"
 }
 
-// writeQuote writes what a tool gave as a quote.
+// writeQuote writes a tool's result as a block quote.
 func writeQuote(b *strings.Builder, text string) {
 	b.WriteString("\n")
 	for line := range strings.Lines(strings.TrimSpace(plaintext.ForTerminal(text)) + "\n") {

@@ -10,10 +10,10 @@ import (
 	"parley/conversation/internal/turns"
 )
 
-// Newest returns the seq where the newest part of a conversation begins that has at most
-// so many bytes of text, with tool calls and their results, but at least one message. Only
-// messages that people see count. older is how many of them come before it. The seq is 0
-// if there are none.
+// Newest finds the newest messages of a conversation whose text, tool calls and results have
+// at most a number of bytes together; it always includes the newest message. It returns the
+// seq of the first of them, and the number of older messages. Only messages that people see
+// count. from is 0 if there are none.
 func Newest(ctx context.Context, store *conversation.Store, c conversation.Conversation, bytes int64) (from, older int64, err error) {
 	rows, err := store.DB().QueryContext(ctx, `
 		SELECT seq, octet_length(content) + coalesce(octet_length(tool_calls), 0) FROM messages
@@ -36,17 +36,17 @@ func Newest(ctx context.Context, store *conversation.Store, c conversation.Conve
 	return from, older, db.Explain(rows.Err())
 }
 
-// Source is what a transcript is read from, such as a conversation.Store.
+// Source has the methods of conversation.Store that Read needs.
 type Source interface {
 	Conversation(ctx context.Context, id string) (conversation.Conversation, error)
 	Place(ctx context.Context, key conversation.Key) (string, error)
 	AllMessages(ctx context.Context, q conversation.MessageQuery) iter.Seq2[conversation.Message, error]
 }
 
-// Read returns what a transcript is made of: the conversation, what people call its
-// place ("" if that is not known), and the messages that people see, oldest first. If the
-// conversation was deleted, the error is conversation.ErrNotFound; if that happens while
-// the messages are read, the last pair has the error.
+// Read returns the parts of a transcript: the conversation, the name that people know its
+// session by ("" if there is none), and the messages that people see, the oldest first. If
+// the conversation was deleted, the error is conversation.ErrNotFound. If it is deleted while
+// the messages are read, the last pair of seen has that error.
 func Read(ctx context.Context, source Source, t conversation.Transcript) (c conversation.Conversation, place string, seen iter.Seq2[conversation.Message, error], err error) {
 	if c, err = source.Conversation(ctx, t.Conversation); err == nil {
 		place, err = source.Place(ctx, c.Key)
@@ -70,7 +70,7 @@ func read(ctx context.Context, source Source, t conversation.Transcript) iter.Se
 				}
 			}
 		}
-		if last < t.Through { // seqs have no gaps
+		if last < t.Through { // seqs have no gaps, so the conversation was deleted
 			yield(conversation.Message{}, fmt.Errorf("the transcript of %s: %w", t.Conversation, conversation.ErrNotFound))
 		}
 	}

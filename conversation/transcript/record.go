@@ -14,7 +14,7 @@ import (
 	"parley/conversation/steps"
 )
 
-// The forms of the records of an archive in JSON, and their way back.
+// This file converts the records of an archive to their forms in JSON, and back.
 
 type archivedSession struct {
 	Session   conversation.Key `json:"session"`
@@ -23,16 +23,16 @@ type archivedSession struct {
 	CreatedAt time.Time        `json:"created_at"`
 	Pinned    bool             `json:"pinned,omitempty"`
 	Metadata  json.RawMessage  `json:"metadata,omitempty"`
-	Carried   *state.State     `json:"carried,omitempty"` // what its next conversation begins with
-	Model     string           `json:"model,omitempty"`   // chosen for it
-	Agent     string           `json:"agent,omitempty"`   // likewise
+	Carried   *state.State     `json:"carried,omitempty"` // the session state with which its next conversation begins
+	Model     string           `json:"model,omitempty"`   // the model that was chosen for the session
+	Agent     string           `json:"agent,omitempty"`   // the agent that was chosen for the session
 }
 
 func sessionForm(s archive.Session) archivedSession {
 	return archivedSession{Session: s.Key, Place: s.Place, Version: ArchiveVersion, CreatedAt: s.CreatedAt.UTC(), Pinned: s.Pinned, Metadata: rawMetadata(s.Metadata), Carried: s.Carried, Model: s.Model, Agent: s.Agent}
 }
 
-// ParseSession reads what an archive says of a session. A version that is not known is an
+// ParseSession parses the record of a session. A version other than ArchiveVersion is an
 // error.
 func ParseSession(raw []byte) (s archive.Session, err error) {
 	var form archivedSession
@@ -56,22 +56,22 @@ type archivedConversation struct {
 	Branches     archivedBranches      `json:"branches,omitzero"`
 }
 
-// archivedBranches says how the messages of a conversation branch. Each follows the one
-// before it, unless a branch begins with it.
+// archivedBranches has the branches of a conversation. Each message follows the message with
+// the seq before its own, unless a branch begins with it.
 type archivedBranches struct {
-	Chosen int64                 `json:"chosen,omitempty"` // seq of the last message of the chosen branch; absent: the newest message
+	Chosen int64                 `json:"chosen,omitempty"` // the seq of the last message of the chosen branch; 0 = the newest message
 	Begin  []archivedBranchStart `json:"begin,omitempty"`
 	End    []archivedBranchEnd   `json:"end,omitempty"`
 }
 
 type archivedBranchStart struct {
-	Seq     int64 `json:"seq"`
-	Follows int64 `json:"follows"` // seq, 0 = the beginning of the conversation
+	Seq     int64 `json:"seq"`     // the seq of the first message of the branch
+	Follows int64 `json:"follows"` // the seq of the message that it follows; 0 = it begins the conversation
 }
 
 type archivedBranchEnd struct {
-	Seq   int64       `json:"seq"`
-	State state.State `json:"state,omitzero"` // of the conversation, when the branch was left
+	Seq   int64       `json:"seq"`            // the seq of the last message of the branch
+	State state.State `json:"state,omitzero"` // the session state when another branch was chosen
 }
 
 func branchesForm(b archive.Branches) (form archivedBranches) {
@@ -97,17 +97,17 @@ func (form archivedBranches) branches() (b archive.Branches) {
 }
 
 type archivedWindow struct {
-	Start  int64 `json:"start"` // seq of the first message that the model is shown
-	Cut    int   `json:"cut,omitempty"`
-	Budget int   `json:"budget,omitempty"`
-	Named  int   `json:"named,omitempty"` // of its oldest pictures, those that are named and not shown
+	Start  int64 `json:"start"`            // the seq of the first message that the model is shown
+	Cut    int   `json:"cut,omitempty"`    // the tokens to which longer messages are cut
+	Budget int   `json:"budget,omitempty"` // the tokens that a call could have when the window was chosen
+	Named  int   `json:"named,omitempty"`  // how many of the oldest pictures are named and not shown
 }
 
 func conversationForm(c archive.Head) archivedConversation {
 	return archivedConversation{NewConversation(c.Conversation), rawMetadata(c.Metadata), archivedWindow(c.Window), c.Participants, branchesForm(c.Branches)}
 }
 
-// ParseConversation reads what an archive says of a conversation before its records.
+// ParseConversation parses the head of a conversation, without its other records.
 func ParseConversation(raw []byte) (archive.Head, error) {
 	var form archivedConversation
 	err := json.Unmarshal(raw, &form)
@@ -122,12 +122,12 @@ func ParseConversation(raw []byte) (archive.Head, error) {
 }
 
 type archivedInstructions struct {
-	Hash  string   `json:"hash"` // by which runs name it
+	Hash  string   `json:"hash"` // archivedRun.Instructions refers to it
 	Texts []string `json:"texts"`
 }
 
 type archivedSummary struct {
-	Through int64     `json:"through"` // seq of the last message that it covers
+	Through int64     `json:"through"` // the seq of the last message that it covers
 	Content string    `json:"content"`
 	Tokens  int       `json:"tokens"`
 	At      time.Time `json:"at"`
@@ -156,7 +156,7 @@ type archivedRun struct {
 }
 
 type archivedBackground struct {
-	Run int64 `json:"run"` // behind which it was made
+	Run int64 `json:"run"` // the ID of the run after whose commit the call was made
 	archivedStep
 }
 
@@ -225,7 +225,7 @@ func stepForm(s steps.Step) archivedStep {
 	}
 }
 
-// ParseRecord reads a record of an archive.
+// ParseRecord parses a record of a conversation. A kind that conversations do not have is an error.
 func ParseRecord(kind Kind, raw []byte) (r archive.Record, err error) {
 	switch kind {
 	case KindInstructions:
@@ -274,7 +274,7 @@ func (form archivedStep) step() steps.Step {
 	}
 }
 
-// message returns the message of an archive.
+// message converts the form back to a message.
 func (form Message) message() *conversation.Message {
 	m := &conversation.Message{
 		Seq: form.Seq, At: form.At, Role: form.Role, Content: form.Content, ToolCallID: form.ToolCallID, ToolName: form.Name, Failed: form.Failed,

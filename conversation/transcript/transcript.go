@@ -1,7 +1,7 @@
-// Package transcript writes conversations for people and for other programs,
-// one message after the other: however long a conversation is, only a message
-// of it is in memory. It also writes archives, which hold all that is stored, and reads
-// them back.
+// Package transcript writes conversations for people and for other programs. It
+// writes them message by message: however long a conversation is, only one message
+// is in memory. It also writes archives, which hold all that is stored, and parses
+// their records.
 package transcript
 
 import (
@@ -13,12 +13,16 @@ import (
 	"parley/conversation"
 )
 
-// Writer writes conversations, each followed by its messages; Copy writes one
-// with all of them. Close ends the document and leaves the underlying writer
-// open, which had better be a buffered one.
+// Writer writes conversations to an underlying writer, which should be buffered.
+// Its errors are those of the underlying writer. Copy writes a whole conversation.
 type Writer interface {
+	// Conversation begins a conversation.
 	Conversation(c conversation.Conversation) error
-	Message(r conversation.Message) error
+
+	// Message writes the next message of the conversation.
+	Message(m conversation.Message) error
+
+	// Close ends the document. It does not close the underlying writer.
 	Close() error
 }
 
@@ -26,9 +30,9 @@ type Writer interface {
 type Format string
 
 const (
-	Markdown Format = "md"    // to be read: what was said, what tools were used
-	JSON     Format = "json"  // one document with every message that is stored
-	JSONL    Format = "jsonl" // the same, a message a line
+	Markdown Format = "md"    // for people: what was said, and which tools were called
+	JSON     Format = "json"  // one document with every stored message
+	JSONL    Format = "jsonl" // every stored message, one on each line
 )
 
 // MediaType returns the media type of files of the format, "" for an unknown one.
@@ -44,7 +48,7 @@ func (f Format) MediaType() string {
 	return ""
 }
 
-// ParseFormat reads the name of a format.
+// ParseFormat returns the format with a name, in upper or lower case. An unknown name is an error.
 func ParseFormat(name string) (Format, error) {
 	switch f := Format(strings.ToLower(name)); f {
 	case Markdown, JSON, JSONL:
@@ -53,8 +57,8 @@ func ParseFormat(name string) (Format, error) {
 	return "", fmt.Errorf("format: found %q, allowed: md, json, jsonl", name)
 }
 
-// NewWriter returns a Writer for the conversations of one session. place is what
-// people call it, "" when nobody said.
+// NewWriter returns a Writer for the conversations of one session. place is the name that
+// people know the session by, "" if there is none.
 func NewWriter(out io.Writer, format Format, key conversation.Key, place string) Writer {
 	switch format {
 	case JSON:
@@ -65,15 +69,15 @@ func NewWriter(out io.Writer, format Format, key conversation.Key, place string)
 	return &markdownWriter{out: out, key: key, place: place}
 }
 
-// Copy writes a conversation and its records, as they are read. The error is
-// the reader's or the underlying writer's.
-func Copy(w Writer, c conversation.Conversation, records iter.Seq2[conversation.Message, error]) error {
+// Copy writes a conversation and its messages, one by one as they are read. The error is
+// that of reading or that of the underlying writer.
+func Copy(w Writer, c conversation.Conversation, messages iter.Seq2[conversation.Message, error]) error {
 	if err := w.Conversation(c); err != nil {
 		return err
 	}
-	for r, err := range records {
+	for m, err := range messages {
 		if err == nil {
-			err = w.Message(r)
+			err = w.Message(m)
 		}
 		if err != nil {
 			return fmt.Errorf("the conversation %s: %w", c.ID, err)
