@@ -11,34 +11,35 @@ import (
 )
 
 // Deletion can't be undone, so age is not judged by the machine's clock alone, which may be
-// wrong. The database counts the total running time of gateways by the monotonic clock. For
-// each of the last hours of running time it keeps the lowest difference between the machine's
-// clock and this count. The present is the running time plus the lowest difference of the
-// last clockHold, and never later than the machine's clock.
+// wrong. The database counts the total running time of gateways by the monotonic clock. The
+// difference between the machine's clock and this count is the offset. For each of the last
+// hours of running time, the database keeps the lowest offset. The trusted present is the
+// running time plus the lowest offset of the last clockHold, but never later than the machine's
+// clock.
 //
-// At a start, a clock that was put forward looks like a time in which no gateway ran. Both
-// count only after gateways have run for another clockHold. A clock that goes back, or is
-// corrected before that, counts at once.
+// At a start, a clock that was put forward can't be distinguished from a time in which no
+// gateway ran. Either is accepted only after gateways have run for another clockHold. A clock
+// that was put back, also to correct it, is accepted at once.
 
-// clockHold is how long gateways must run before deletion uses a clock that has gone ahead:
+// clockHold is how long gateways must run before deletion uses a clock that was put forward:
 // long enough for the operator to notice.
 const clockHold = 24 * time.Hour
 
-// Clock is the time as the database knows it.
+// Clock compares the machine's clock with the one that deletion uses.
 type Clock struct {
-	Machine time.Time     // what the machine's clock says
-	Trusted time.Time     // up to when the database has seen time pass, never after Machine
-	Jumped  time.Duration // by how much the machine's clock has moved beside the monotonic one since this process looked last
+	Machine time.Time     // the machine's clock
+	Trusted time.Time     // the present by which age is judged, never after Machine
+	Jumped  time.Duration // how far the machine's clock has gone ahead of the monotonic clock since the last stored reading of this process; negative = it has fallen behind
 }
 
-// Held returns by how much deletion is held back.
+// Held returns by how much the trusted time is behind the machine's clock.
 func (c Clock) Held() time.Duration { return c.Machine.Sub(c.Trusted) }
 
 // clockRow is the newest row of the table clock, in milliseconds.
 type clockRow struct {
-	ran    int64 // how long gateways have run in all
-	wall   int64 // what the machine's clock said then
-	lowest int64 // offset of the row's hour
+	ran    int64 // the total running time of gateways
+	wall   int64 // the machine's clock at that running time
+	lowest int64 // the lowest offset in the hour of the row
 }
 
 func (r clockRow) offset() int64 { return r.wall - r.ran }
@@ -50,36 +51,36 @@ type clockReading struct {
 	uptime time.Duration
 }
 
-// clockLook is the last reading of this process.
-type clockLook struct {
+// storedReading is a reading that this process has stored. The zero value means that it has
+// stored none.
+type storedReading struct {
 	clockReading
-	ran, wall int64 // of the newest row then; 0 when there was none
-	looked    bool
+	ran, wall int64 // the newest clockRow at that time
+	stored    bool
 }
 
-// clockWatch guards the latest look, which only one call at a time may follow.
+// clockWatch holds the last stored reading. mu lets only one call at a time read the clocks.
 type clockWatch struct {
 	mu   sync.Mutex
-	last clockLook
+	last storedReading
 }
 
 func (r *Retention) readClocks() clockReading { return clockReading{r.now(), r.uptime()} }
 
-// LookAtClock adds the time that has passed since the last call to the running time
-// of the database, and returns the database's clock. A gateway calls it every few
-// minutes. Of several gateways on one database, one counts; when it ends, another
-// takes over.
+// LookAtClock adds the time since the last call to the running time in the database, and
+// returns the clock. A gateway calls it every few minutes. If several gateways use one
+// database, only one of them adds its time; when it ends, another takes over.
 func (r *Retention) LookAtClock(ctx context.Context) (c Clock, err error) {
 	return r.lookAtClock(ctx, false)
 }
 
-// TrustClock makes the database accept the machine's clock as correct.
+// TrustClock makes the database accept the machine's clock as correct at once.
 func (r *Retention) TrustClock(ctx context.Context) error {
 	_, err := r.lookAtClock(ctx, true)
 	return err
 }
 
-// Clock returns what LookAtClock would, and counts nothing.
+// Clock returns what LookAtClock would return, and stores nothing.
 func (r *Retention) Clock(ctx context.Context) (Clock, error) {
 	r.clock.mu.Lock()
 	defer r.clock.mu.Unlock()
@@ -111,23 +112,24 @@ func (r *Retention) lookAtClock(ctx context.Context, trust bool) (c Clock, err e
 		return c, err
 	}
 	c = r.clock.last.compare(now, trusted)
-	r.clock.last = clockLook{now, row.ran, row.wall, true}
+	r.clock.last = storedReading{now, row.ran, row.wall, true}
 	return c, nil
 }
 
-// compare returns the clock at a reading.
-func (last clockLook) compare(now clockReading, trusted int64) Clock {
+// compare returns the Clock for a reading and the trusted time, which is in milliseconds.
+func (last storedReading) compare(now clockReading, trusted int64) Clock {
 	c := Clock{Machine: db.FromMillis(db.Millis(now.wall)), Trusted: db.FromMillis(trusted)}
-	if last.looked {
+	if last.stored {
 		c.Jumped = time.Duration(db.Millis(now.wall)-db.Millis(last.clockReading.wall))*time.Millisecond - (now.uptime - last.uptime)
 	}
 	return c
 }
 
-// nextClockRow returns the row that follows on the newest one, and what the
-// database takes for the present. The time since the last look counts if nobody
-// else has counted since: else another process does, or did until this one began.
-func nextClockRow(ctx context.Context, q db.Querier, last clockLook, now clockReading) (row clockRow, trusted int64, err error) {
+// nextClockRow returns the row that follows the newest one, and the trusted present in
+// milliseconds. The time since the last stored reading counts only if no other process has
+// stored a row since. Otherwise that process counts it, or did until this one began, and the
+// newest row is returned unchanged.
+func nextClockRow(ctx context.Context, q db.Querier, last storedReading, now clockReading) (row clockRow, trusted int64, err error) {
 	err = q.QueryRowContext(ctx, `SELECT ran, wall, lowest FROM clock ORDER BY hour DESC LIMIT 1`).Scan(&row.ran, &row.wall, &row.lowest)
 	fresh := errors.Is(err, sql.ErrNoRows)
 	if err != nil && !fresh {
@@ -141,14 +143,14 @@ func nextClockRow(ctx context.Context, q db.Querier, last clockLook, now clockRe
 		}
 		before := row.offset()
 		row.ran, row.wall = row.ran+(now.uptime-last.uptime).Milliseconds(), db.Millis(now.wall)
-		row.lowest = min(before, row.offset()) // the time until now was the old offset's
+		row.lowest = min(before, row.offset()) // the old offset held until now
 	}
 	var lowest int64
 	err = q.QueryRowContext(ctx, `SELECT coalesce(min(lowest), ?1) FROM clock WHERE hour >= ?2`, row.lowest, row.hour()-holdHours).Scan(&lowest)
 	return row, min(row.ran+min(lowest, row.lowest), db.Millis(now.wall)), err
 }
 
-// holdHours is how many whole hours before the present one are looked at.
+// holdHours is how many whole hours before the present one count for the lowest offset.
 const holdHours = int64(clockHold / time.Hour)
 
 func storeClockRow(ctx context.Context, tx db.Tx, row clockRow) error {
@@ -162,8 +164,8 @@ func storeClockRow(ctx context.Context, tx db.Tx, row clockRow) error {
 	return err
 }
 
-// newestRecord returns when something was stored last, for a database that has no
-// clock yet, or now for one in which nothing is.
+// newestRecord returns the time of the newest run or else conversation, in milliseconds, for a
+// database that has no clock yet. It returns now if there is neither.
 func newestRecord(ctx context.Context, q db.Querier, now int64) (ms int64, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT coalesce((SELECT ended_at FROM runs ORDER BY id DESC LIMIT 1), (SELECT max(updated_at) FROM conversations), ?)`, now).Scan(&ms)

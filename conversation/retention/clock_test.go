@@ -262,7 +262,7 @@ func TestDatabaseWithoutAClockTrustsItsNewestRow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.s.clock.last = clockLook{}
+		m.s.clock.last = storedReading{}
 	}
 	forget()
 	m.wall = m.wall.Add(year)

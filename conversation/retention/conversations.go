@@ -8,18 +8,19 @@ import (
 )
 
 // hideBatch is how many conversations are marked as deleted in one
-// transaction; their rows are swept away later.
+// transaction. Chores remove their rows later.
 const hideBatch = 100
 
-// outdated are the conversations that are no longer kept: not used since ?1,
-// and archived or, last used before ?2, over without it. One that was used while
-// the machine's clock was behind seems older than it is; then its newest messages
-// tell, to which platforms give dates of their own. Dates in the future tell nothing.
+// outdated is the condition that a conversation c is no longer kept: it was last used before
+// ?1, and it is archived or was last used before ?2, so that it is expired. A conversation
+// that was used while the machine's clock was behind seems older than it is. So it is kept if
+// one of its newest messages has a date since ?1, as dates may come from the platform. Dates
+// after ?3, the present, do not count.
 const outdated = `c.deleted = 0 AND c.updated_at < ?1 AND (c.active = 0 OR c.updated_at < ?2)
 	AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.seq > c.messages - 10 AND m.created_at BETWEEN ?1 AND ?3)`
 
-// conversations walks through all of them in the order of their rows: an index
-// by last use would cost every message a page on disk.
+// conversations deletes or counts outdated conversations. It goes through all conversations in
+// the order of their rows, since an index by last use would cost every message a page on disk.
 func (c *cleaner) conversations(ctx context.Context) error {
 	for after := int64(0); ; {
 		batch, last, err := c.nextOutdated(ctx, after)
@@ -44,9 +45,9 @@ func (c *cleaner) conversations(ctx context.Context) error {
 	}
 }
 
-// nextOutdated returns the next conversations that are no longer kept, and the
-// row behind which to go on, 0 when there are no more. One that can't be read,
-// since it is damaged, is kept.
+// nextOutdated returns the next outdated conversations after a row, and the row after which to
+// continue, 0 if there are no more. A conversation that is damaged and can't be read is
+// kept.
 func (c *cleaner) nextOutdated(ctx context.Context, after int64) (batch []Outdated, last int64, err error) {
 	batch, err = c.outdatedAfter(ctx, after)
 	if !db.IsDamaged(err) {
@@ -82,7 +83,7 @@ func (c *cleaner) outdatedWhere(ctx context.Context, condition string, row int64
 			SELECT coalesce(sum(`+rows.MessageBytes+`), 0)
 			FROM messages WHERE conversation_id = c.id)
 		FROM conversations c JOIN sessions s ON s.id = c.session_id
-		WHERE `+outdated+` AND `+condition+` ORDER BY c.id LIMIT ?5`, c.lastUsed, c.expiredBefore, db.Millis(c.at), row, n)
+		WHERE `+outdated+` AND `+condition+` ORDER BY c.id LIMIT ?5`, c.unusedSince, c.expiredBefore, db.Millis(c.at), row, n)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (c *cleaner) outdatedWhere(ctx context.Context, condition string, row int64
 	return batch, rows.Err()
 }
 
-// hideReadable is hide without the conversations that can't be marked because they are damaged.
+// hideReadable does the same as hide, but skips conversations that can't be marked because they are damaged.
 func (c *cleaner) hideReadable(ctx context.Context, batch []Outdated) (hidden []Outdated, err error) {
 	hidden, err = c.hide(ctx, batch)
 	if !db.IsDamaged(err) {
@@ -120,15 +121,15 @@ func (c *cleaner) hideReadable(ctx context.Context, batch []Outdated) (hidden []
 	return hidden, nil
 }
 
-// forgetEmpty takes the metadata and the pin of the session of a conversation ?1, so that
-// it leaves the lists, where it has no other conversation and no message waits.
-const forgetEmpty = `
+// clearEmptySession deletes the metadata and the pin of the session of a conversation ?1, so that
+// lists do not show it, unless the session has another conversation or a waiting message.
+const clearEmptySession = `
 	UPDATE sessions AS s SET metadata = NULL, pinned = 0 WHERE id = (SELECT session_id FROM conversations WHERE id = ?1)
 		AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id AND c.deleted = 0 AND c.messages > 0)
 		AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.run_id IS NULL AND i.note = 0)`
 
-// hide marks conversations as deleted, and returns those that it has marked: a conversation may have
-// been used again since it was read.
+// hide marks conversations as deleted and returns those that it has marked. It skips conversations that have been used again
+// since they were read.
 func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated, err error) {
 	err = c.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		hidden = make([]Outdated, 0, len(batch))
@@ -138,7 +139,7 @@ func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated
 			}
 			var still bool
 			err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM conversations c WHERE `+outdated+` AND c.id = ?4)`,
-				c.lastUsed, c.expiredBefore, db.Millis(c.at), o.row).Scan(&still)
+				c.unusedSince, c.expiredBefore, db.Millis(c.at), o.row).Scan(&still)
 			if err != nil {
 				return err
 			}
@@ -148,7 +149,7 @@ func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated
 			if err := rows.DeleteConversation(ctx, tx, o.row); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, forgetEmpty, o.row); err != nil {
+			if _, err := tx.ExecContext(ctx, clearEmptySession, o.row); err != nil {
 				return err
 			}
 			hidden = append(hidden, o)

@@ -1,6 +1,7 @@
 // Package retention deletes what the store no longer keeps: conversations that are older
-// than the operator wants, settled messages, and replies that were sent or given up. It
-// judges age by a clock of its own, which a wrong clock of the machine can't put forward.
+// than the operator wants, settled inbound, and replies that were sent or given up. It
+// judges age by a clock of its own, so that a machine whose clock is set to the future does
+// not delete too much.
 package retention
 
 import (
@@ -17,15 +18,15 @@ import (
 type Retention struct {
 	db     *db.DB
 	now    func() time.Time
-	uptime func() time.Duration // since New, by the monotonic clock
+	uptime func() time.Duration // the running time of the process, by the monotonic clock
 	clock  clockWatch
 }
 
 // Option changes how New makes a Retention.
 type Option func(*Retention)
 
-// WithUptime makes the retention call up for the running time of the process, instead of
-// computing it from the store's clock.
+// WithUptime makes the Retention call up for the running time of the process. By default it
+// is the time since New, by the store's clock.
 func WithUptime(up func() time.Duration) Option {
 	return func(r *Retention) { r.uptime = up }
 }
@@ -46,50 +47,50 @@ func New(store *conversation.Store, options ...Option) *Retention {
 type Rules struct {
 	Expiration time.Duration // how long a conversation may go unused before it expires; 0 = for ever
 	Retention  time.Duration // how long an archived or expired conversation is kept after its last use; 0 = for ever
-	Redelivery time.Duration // the longest after which a platform may deliver a message again
+	Redelivery time.Duration // how long after a message a platform may deliver it again, at most
 	TrustClock bool          // judge age by the machine's clock alone
 }
 
 // Settled inbound and ended deliveries are kept for a week, so that a message is recognized
-// if its platform delivers it again. If the platform may do so later, they are kept for a
-// day longer than Redelivery, since clocks differ.
+// if its platform delivers it again. If the platform may do so later, they are kept for
+// Redelivery and another day, since clocks differ.
 const (
-	keepDone      = 7 * 24 * time.Hour
-	keepDelivered = 24 * time.Hour
+	keepDone         = 7 * 24 * time.Hour
+	redeliveryMargin = 24 * time.Hour
 )
 
 // Outdated is a conversation that the rules no longer keep.
 type Outdated struct {
 	conversation.Conversation
-	Bytes int64 // of its words and pictures: roughly what its deletion frees
+	Bytes int64 // the size of its texts, pictures and files: roughly what its deletion frees
 
-	row int64
+	row int64 // the id of its row
 }
 
 // Cleaned counts what a cleanup has deleted, or would delete.
 type Cleaned struct {
 	Conversations int64
-	Messages      int64 // of these conversations
-	Bytes         int64 // of these messages
-	Inbound       int64 // settled, and too old to come again
-	Deliveries    int64 // sent or failed
-	Pairings      int64 // whose codes have expired
+	Messages      int64 // the messages of these conversations
+	Bytes         int64 // the size of these messages, see Outdated.Bytes
+	Inbound       int64 // settled inbound
+	Deliveries    int64 // deliveries that have ended
+	Pairings      int64 // pairings whose codes have expired
 }
 
-// Clean deletes what the rules no longer keep: conversations whose last use is
-// longer ago than the retention, if they are archived or were not used for so long
-// that the next message would begin another; settled inbound, ended deliveries
-// and expired pairing codes. Waiting messages, due replies and pairings always stay.
-// each is called for every conversation, between two writes.
+// Clean deletes what the rules no longer keep: archived and expired conversations whose
+// last use is longer ago than the retention; settled inbound, ended deliveries, expired
+// pairing codes, old group talk, and uploads that no message has named. Waiting inbound,
+// due replies and approved pairings always stay. each is called for every deleted
+// conversation, between two writes.
 //
-// It works in small steps with pauses, so that other writes can go first. The text of
-// the conversations is removed from the disk by Sweep, or later by chores. When ctx
-// ends, what was deleted stays deleted, and the next call continues.
+// Clean works in small steps with pauses, so that other writes can go first. It only hides
+// the conversations; chores remove their rows later. When ctx ends, what was deleted stays
+// deleted, and the next call continues.
 func (r *Retention) Clean(ctx context.Context, rules Rules, each func(Outdated)) (Cleaned, error) {
 	return r.clean(ctx, &cleaner{Retention: r, deletes: true, each: each}, rules)
 }
 
-// Preview returns what Clean would delete now, and deletes nothing.
+// Preview returns what Clean would delete now, and calls each for every conversation. It deletes nothing.
 func (r *Retention) Preview(ctx context.Context, rules Rules, each func(Outdated)) (Cleaned, error) {
 	return r.clean(ctx, &cleaner{Retention: r, each: each}, rules)
 }
@@ -97,14 +98,14 @@ func (r *Retention) Preview(ctx context.Context, rules Rules, each func(Outdated
 // cleaner is one cleanup.
 type cleaner struct {
 	*Retention
-	deletes bool // else it only counts
+	deletes bool // false = it only counts
 	each    func(Outdated)
 	cleaned Cleaned
 
-	at            time.Time
-	lastUsed      int64 // of a conversation that is kept, milliseconds; 0: all are
-	expiredBefore int64 // an active conversation that was last used before this is over, milliseconds; 0: none is
-	doneBefore    int64 // rows that were done before this go, milliseconds
+	at            time.Time // the present, by which age is judged
+	unusedSince   int64     // conversations that were last used before this are deleted, if they are archived or expired; milliseconds, 0 = none
+	expiredBefore int64     // active conversations that were last used before this are expired; milliseconds, 0 = none
+	doneBefore    int64     // rows that were done before this are deleted; milliseconds
 }
 
 func (r *Retention) clean(ctx context.Context, c *cleaner, rules Rules) (Cleaned, error) {
@@ -117,7 +118,8 @@ func (r *Retention) clean(ctx context.Context, c *cleaner, rules Rules) (Cleaned
 	return c.cleaned, db.Explain(err)
 }
 
-// present returns the time by which the rules judge.
+// present returns the time by which the rules judge age. If the cleanup deletes, it also stores
+// the state of the clock.
 func (r *Retention) present(ctx context.Context, rules Rules, deletes bool) (time.Time, error) {
 	switch {
 	case rules.TrustClock && deletes:
@@ -139,16 +141,16 @@ func (r *Retention) present(ctx context.Context, rules Rules, deletes bool) (tim
 func (c *cleaner) judge(rules Rules, at time.Time) {
 	c.at = at
 	if rules.Retention > 0 {
-		c.lastUsed = db.Millis(c.at.Add(-rules.Retention))
+		c.unusedSince = db.Millis(c.at.Add(-rules.Retention))
 	}
 	if rules.Expiration > 0 {
 		c.expiredBefore = db.Millis(c.at.Add(-rules.Expiration))
 	}
-	c.doneBefore = db.Millis(c.at.Add(-max(keepDone, rules.Redelivery+keepDelivered)))
+	c.doneBefore = db.Millis(c.at.Add(-max(keepDone, rules.Redelivery+redeliveryMargin)))
 }
 
 func (c *cleaner) run(ctx context.Context) error {
-	if c.lastUsed > 0 {
+	if c.unusedSince > 0 {
 		if err := c.conversations(ctx); err != nil {
 			return err
 		}
@@ -159,11 +161,11 @@ func (c *cleaner) run(ctx context.Context) error {
 	if err := c.rows(ctx, outboxRows, &c.cleaned.Deliveries); err != nil {
 		return err
 	}
-	var forgotten int64 // ids by which a program could repeat itself: nobody asks how many
-	if err := c.rows(ctx, appendRows, &forgotten); err != nil {
+	var uncounted int64 // Cleaned has no counts for these rows
+	if err := c.rows(ctx, appendRows, &uncounted); err != nil {
 		return err
 	}
-	if err := c.rows(ctx, talkRows, &forgotten); err != nil {
+	if err := c.rows(ctx, talkRows, &uncounted); err != nil {
 		return err
 	}
 	if err := c.uploads(ctx); err != nil {
@@ -183,7 +185,7 @@ func (c *cleaner) pause(ctx context.Context) error {
 	return db.Pause(ctx)
 }
 
-// pairings deletes the codes that have expired. A channel can have only a limited number of codes.
+// pairings deletes pairings whose codes have expired. It needs no small steps, since the number of codes is limited.
 func (c *cleaner) pairings(ctx context.Context) error {
 	const expired = `FROM pairings WHERE code IS NOT NULL AND expires_at <= ?`
 	if !c.deletes {
@@ -198,7 +200,7 @@ func (c *cleaner) pairings(ctx context.Context) error {
 	})
 }
 
-// files removes from the folder beside the database what no message has.
+// files removes files from the folder beside the database that no row of the database names.
 func (c *cleaner) files(ctx context.Context) error {
 	if !c.deletes {
 		return nil
@@ -209,8 +211,9 @@ func (c *cleaner) files(ctx context.Context) error {
 	return blobs.SweepFolder(ctx, c.db, c.now())
 }
 
-// uploads deletes uploads that no message has named for a day, and the keys of others after a week;
-// and files that an import kept which was killed a day ago.
+// uploads marks uploads for deletion that no message has named within a day. It deletes the keys of
+// read uploads after uploads.KeepKey, and after a day the rows of files that belong to no message,
+// which an interrupted import leaves behind.
 func (c *cleaner) uploads(ctx context.Context) error {
 	if !c.deletes {
 		return nil

@@ -6,15 +6,15 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// prunable is a table whose rows go some time after they are done.
+// prunable is a table whose rows are deleted some time after they are done.
 type prunable struct {
 	table string
-	done  string // SQL: whether a row is done
-	since string // SQL: since when, milliseconds
+	done  string // SQL expression: whether a row is done
+	since string // SQL expression: when it was done, in milliseconds
 }
 
-// A message that was withdrawn has no run; only platforms that say when a
-// message was written can withdraw one.
+// An inbound that was withdrawn has no run, so sent_at stands for the time when it was done.
+// Only platforms that say when a message was sent can withdraw one.
 var (
 	inboxRows = prunable{
 		table: "inbox",
@@ -38,13 +38,13 @@ var (
 	}
 )
 
-// pruneBatch is how many rows are looked at, and deleted, in one transaction.
+// pruneBatch is how many rows are read, and deleted, in one transaction at most.
 const pruneBatch = 200
 
-// rows deletes the rows of a table that were done long ago, and counts them.
-// Ids grow with time, so that it walks from the oldest row on and needs no index
-// by time, which would cost every message a page on disk. Where rows are done,
-// and none of them long ago, it ends: what follows is younger.
+// rows deletes or counts the rows of a table that were done before doneBefore, and adds their
+// number to count. Ids grow with time. So it goes from the oldest row to newer ones, and needs
+// no index by time, which would cost every message a page on disk. It ends at a stretch in which
+// rows are done and none of them is old, since later rows are not old either.
 func (c *cleaner) rows(ctx context.Context, p prunable, count *int64) error {
 	for after := int64(0); ; {
 		stretch, err := c.prune(ctx, p, after)
@@ -64,15 +64,15 @@ func (c *cleaner) rows(ctx context.Context, p prunable, count *int64) error {
 	}
 }
 
-// stretch is some rows of a table that follow each other.
+// stretch describes consecutive rows of a table.
 type stretch struct {
-	last int64 // id
-	rows int64
-	done int64 // of these
-	old  int64 // of the done ones: done long ago
+	last int64 // the id of the last row
+	rows int64 // the number of rows
+	done int64 // how many of them are done
+	old  int64 // how many of them were done before doneBefore
 }
 
-// ends reports whether nothing that is old follows.
+// ends reports whether no old row follows the stretch.
 func (s stretch) ends() bool { return s.rows < pruneBatch || s.done > 0 && s.old == 0 }
 
 // pruneReadable checks the next rows one by one, and skips those on
@@ -83,7 +83,7 @@ func (c *cleaner) pruneReadable(ctx context.Context, p prunable, after int64) (f
 		return stretch{}, err
 	}
 	found = stretch{last: ids[len(ids)-1], rows: int64(len(ids))}
-	if found.last > after+int64(len(ids)) { // there may be more behind a gap
+	if found.last > after+int64(len(ids)) { // the ids have gaps, so there may be more rows
 		found.rows = pruneBatch
 	}
 	for _, id := range ids {
@@ -99,17 +99,18 @@ func (c *cleaner) pruneReadable(ctx context.Context, p prunable, after int64) (f
 	return found, nil
 }
 
-// prune deletes the old ones among the rows after an id.
+// prune deletes or counts the old rows among the next pruneBatch rows after an id.
 func (c *cleaner) prune(ctx context.Context, p prunable, after int64) (found stretch, err error) {
 	return c.pruneSome(ctx, p, after, pruneBatch)
 }
 
+// pruneSome is prune for the next n rows.
 func (c *cleaner) pruneSome(ctx context.Context, p prunable, after int64, n int) (found stretch, err error) {
 	if !c.deletes {
-		return p.look(ctx, c.db, after, c.doneBefore, n)
+		return p.next(ctx, c.db, after, c.doneBefore, n)
 	}
 	err = c.db.Write(ctx, func(ctx context.Context, tx db.Tx) (err error) {
-		if found, err = p.look(ctx, tx, after, c.doneBefore, n); err != nil || found.old == 0 {
+		if found, err = p.next(ctx, tx, after, c.doneBefore, n); err != nil || found.old == 0 {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `
@@ -119,9 +120,9 @@ func (c *cleaner) pruneSome(ctx context.Context, p prunable, after int64, n int)
 	return found, err
 }
 
-// look reads the next rows, but never the newest of the table: the next id
-// follows on it, and an id must not come twice.
-func (p prunable) look(ctx context.Context, q db.Querier, after, before int64, n int) (found stretch, err error) {
+// next describes the next n rows after an id. It never includes the newest row of the table:
+// the next id is derived from it, and an id must not be used twice.
+func (p prunable) next(ctx context.Context, q db.Querier, after, before int64, n int) (found stretch, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT coalesce(max(id), ?1), count(*), count(*) FILTER (WHERE done), count(*) FILTER (WHERE done AND since < ?2)
 		FROM (SELECT id, `+p.done+` AS done, `+p.since+` AS since FROM `+p.table+`
