@@ -11,10 +11,10 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// BoundName is a name of a platform, bound to the first account or group that used it.
+// BoundName is a name on a platform that is bound to an account or a group.
 type BoundName struct {
 	Channel string
-	Name    string // "@ada", in lower case
+	Name    string // in lower case, "@ada"
 	Holder  string // the platform's id of the account or group
 	BoundAt time.Time
 }
@@ -22,8 +22,8 @@ type BoundName struct {
 // ErrNotBound says that a name is not bound.
 var ErrNotBound = errors.New("the name is bound to nobody")
 
-// BindName binds a name of a channel to the holder that uses it now, unless it is bound already, and returns the holder
-// that it is bound to. It stays bound, for all processes, until ReleaseName.
+// BindName binds a name of a channel to a holder, unless it is bound already, and returns the holder that it is bound to. A
+// name stays bound, for all processes, until ReleaseName.
 func (p *Pairings) BindName(ctx context.Context, channel, name, holder string) (bound string, err error) {
 	name = strings.ToLower(name)
 	if bound, err = holderOf(ctx, p.db, channel, name); !errors.Is(err, sql.ErrNoRows) {
@@ -46,8 +46,8 @@ func holderOf(ctx context.Context, q db.Querier, channel, name string) (holder s
 	return holder, err
 }
 
-// ReleaseName unbinds a name: the next to use it holds it. It returns the former binding, and ErrNotBound if there was
-// none.
+// ReleaseName unbinds a name, so that it can be bound again. It returns the former binding. The error is ErrNotBound if there
+// is none.
 func (p *Pairings) ReleaseName(ctx context.Context, channel, name string) (released BoundName, err error) {
 	name = strings.ToLower(name)
 	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {

@@ -1,8 +1,8 @@
-// Package pairing stores who may talk to a bot beside those whom the configuration names.
+// Package pairing stores which people may talk to a bot in addition to those that the configuration allows.
 //
-// A stranger is told a code, which the operator approves; from then on the stranger is paired with the bot. A name that
-// the configuration allows, such as @ada, is bound to the first account that uses it, since people can give up names
-// and others can take them.
+// A stranger is told a code. When the operator approves the code, the person is paired with the bot. A name that the
+// configuration allows, such as @ada, is bound to the first account that uses it, since people can give up names and others
+// can take them.
 package pairing
 
 import (
@@ -35,20 +35,20 @@ type Pairing struct {
 	Name       string // as the platform shows it
 	Code       string // for the operator to approve, "K7QM-2XWD"; "" once approved
 	AskedAt    time.Time
-	ExpiresAt  time.Time // of the code
-	ApprovedAt time.Time // zero until then
+	ExpiresAt  time.Time // when the code expires
+	ApprovedAt time.Time // zero if the code was not approved
 }
 
 const (
-	codeLife = time.Hour
-	maxCodes = 10_000 // open codes of a bot; channels hand out fewer than that within codeLife
+	codeLife = time.Hour // how long a code can be approved
+	maxCodes = 10_000    // the maximum number of open codes of a bot; channels hand out fewer within codeLife
 )
 
-// ErrNotFound is returned when there is no such open code, or no such person.
+// ErrNotFound says that there is no such open code, or that the person has no pairing or open code.
 var ErrNotFound = errors.New("no such pairing")
 
-// Ask returns the pairing of a person with a bot. A person who has none, or whose code has expired, gets a new code, and
-// fresh is true. Beyond 10,000 open codes of a bot, the oldest is deleted.
+// Ask returns the pairing of a person with a bot. If there is none, or if the code has expired, Ask stores one with a new code,
+// which is valid for an hour, and fresh is true. If the bot then has more than 10,000 open codes, the oldest are deleted.
 func (p *Pairings) Ask(ctx context.Context, of conversation.Account, user, name string) (asked Pairing, fresh bool, err error) {
 	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		now := p.now()
@@ -56,7 +56,7 @@ func (p *Pairings) Ask(ctx context.Context, of conversation.Account, user, name 
 		if fresh = errors.Is(err, sql.ErrNoRows) || err == nil && asked.ApprovedAt.IsZero() && !now.Before(asked.ExpiresAt); !fresh {
 			return err
 		}
-		// Nothing is kept of people whose codes have expired.
+		// The data of people whose codes have expired is not kept.
 		_, err = tx.ExecContext(ctx, `DELETE FROM pairings WHERE channel = ? AND code IS NOT NULL AND expires_at <= ?`, of.Channel, db.Millis(now))
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func (p *Pairings) Ask(ctx context.Context, of conversation.Account, user, name 
 	return asked, fresh, err
 }
 
-// codeLetters is Crockford's alphabet, in which no two letters look alike: https://www.crockford.com/base32.html
+// codeLetters is Crockford's alphabet, in which no two characters look alike: https://www.crockford.com/base32.html
 const codeLetters = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 // newCode returns a random code of 40 bits.
@@ -91,8 +91,8 @@ func newCode() string {
 	return string(raw[:4]) + "-" + string(raw[4:])
 }
 
-// readCode returns a code that somebody has typed as it is stored: in upper case, with the hyphen, and with digits for
-// the letters that look like them.
+// readCode returns the stored form of a code that somebody has typed: in upper case, with the hyphen, and with digits instead
+// of the letters that look like them.
 func readCode(text string) string {
 	text = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1").Replace(strings.ToUpper(text))
 	if len(text) != 8 {
@@ -101,7 +101,8 @@ func readCode(text string) string {
 	return text[:4] + "-" + text[4:]
 }
 
-// Approve pairs the person who was told a code. It returns ErrNotFound for a code that is unknown or has expired.
+// Approve pairs the person who was told a code, and returns the pairing. Case, spaces and hyphens of the code do not matter. The
+// error is ErrNotFound if the code is unknown or has expired.
 func (p *Pairings) Approve(ctx context.Context, code string) (approved Pairing, err error) {
 	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		now, code := db.Millis(p.now()), readCode(code)
@@ -119,8 +120,8 @@ func (p *Pairings) Approve(ctx context.Context, code string) (approved Pairing, 
 	return approved, err
 }
 
-// Revoke deletes the pairings and open codes of a person, with one bot or, if none is named, with all bots of the
-// channel. It returns what it deleted, and ErrNotFound if there was nothing.
+// Revoke deletes the pairings and open codes of a person with a bot, or with all bots of the channel if of.ID is "". It returns
+// what it has deleted. The error is ErrNotFound if there was nothing.
 func (p *Pairings) Revoke(ctx context.Context, of conversation.Account, user string) (revoked []Pairing, err error) {
 	err = p.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		revoked, err = readPairings(ctx, tx, selectPairings+ofPerson+` ORDER BY account`, of.Channel, of.ID, user)
@@ -135,7 +136,7 @@ func (p *Pairings) Revoke(ctx context.Context, of conversation.Account, user str
 	return revoked, err
 }
 
-// List returns the people with open codes and those who are paired, in the order in which they asked, newest first.
+// List returns the pairings of people who are paired or have an open code. The ones that asked last come first.
 func (p *Pairings) List(ctx context.Context) ([]Pairing, error) {
 	list, err := readPairings(ctx, p.db, selectPairings+`WHERE code IS NULL OR expires_at > ? ORDER BY asked_at DESC, id DESC`, db.Millis(p.now()))
 	return list, db.Explain(err)
@@ -166,8 +167,8 @@ func (p *Pairings) Has(ctx context.Context, of conversation.Account, user string
 	return paired, db.Explain(err)
 }
 
-// ofPerson selects the pairings of the person ?3 with the bot ?2 of the channel ?1. As in
-// conversation.Account.Serves, an unknown id matches any bot.
+// ofPerson selects the pairings of the person ?3 with the bot ?2 of the channel ?1. As in conversation.Account.Serves, a bot with
+// the unknown id "" matches any bot.
 const ofPerson = `WHERE channel = ?1 AND user_id = ?3 AND (?2 = '' OR account = '' OR account = ?2)`
 
 const selectPairings = `SELECT channel, account, user_id, name, coalesce(code, ''), asked_at, expires_at, coalesce(approved_at, 0) FROM pairings `
