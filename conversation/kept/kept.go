@@ -1,6 +1,6 @@
-// Package kept reads the replies that are kept until somebody asks for them. Programs and pages in a
-// browser are not sent replies: they ask for them, possibly twice. The store keeps a reply for
-// as long as it keeps settled inbound.
+// Package kept reads replies that are kept in the store instead of being sent. Programs and the
+// pages of the web chat request their replies, possibly several times. The store keeps a reply
+// for as long as it keeps settled inbound.
 package kept
 
 import (
@@ -17,8 +17,7 @@ import (
 	"parley/conversation/steps"
 )
 
-// ErrNoAnswer says that no message with this id was accepted, or so long ago that it is
-// forgotten.
+// ErrNoAnswer says that no message with this id was accepted, or that it is no longer kept.
 var ErrNoAnswer = errors.New("no such message was accepted")
 
 // Replies reads the kept replies of a store.
@@ -27,50 +26,51 @@ type Replies struct{ db *db.DB }
 // New returns the kept replies of a store.
 func New(store *conversation.Store) Replies { return Replies{store.DB()} }
 
-// Answer is what has become of an inbound with Keep. While it waits, and when it
-// was withdrawn, only the first five are known; when the answer is gone, no words
-// of it.
+// Answer is the state of an inbound with Keep, and the reply to it. While the inbound waits,
+// and if it was withdrawn, only the fields up to AskedAt are set. If the reply was deleted, State
+// is StatusGone and the reply's contents are not set.
 type Answer struct {
-	ID          int64 // of the inbound
+	ID          int64 // the ID of the inbound
 	Key         conversation.Key
 	State       conversation.Status
-	Fingerprint string // of what was asked, as conversation.Inbound.Fingerprint
+	Fingerprint string // the Fingerprint of the inbound
 	AskedAt     time.Time
 
 	RunID        int64
 	Kind         conversation.Kind
-	Conversation string // ID, "" where there was none
-	Began        bool   // the run began it, since the one before it was over, see conversation.Store.Expire
-	Through      int64  // seq of the newest message of the conversation when the run had ended; the run's own are the last up to it
-	Text         string // markdown
+	Conversation string // the ID of the conversation, "" if the run has none
+	Began        bool   // the run began the conversation, since the previous one had expired; see conversation.Store.Expire
+	Through      int64  // the seq of the conversation's newest message when the run ended; the messages of the run end there
+	Text         string // the reply in Markdown
 	Actions      []conversation.Action
 	Transcript   *conversation.Transcript
-	Agent        string // "" for the default one
+	Agent        string // "" for the default agent
 	Model        string
-	Rounds       int // model calls
-	Prompt       int // tokens, as the server counted them
-	Completion   int
-	FinishReason steps.FinishReason // why the answer is not whole
+	Rounds       int                // the number of model calls
+	Prompt       int                // tokens, as the server counted them
+	Completion   int                // tokens, as the server counted them
+	FinishReason steps.FinishReason // why the answer is incomplete; "" if it is complete
 	At           time.Time          // when the run ended
-	Warnings     []string           // what its readers should know beside the text, as Markdown
-	Pictures     []Picture          // that go along: those that the model made, and those of tools that the answer names
+	Warnings     []string           // further notes for the readers of the reply, in Markdown
+	Pictures     []Picture          // pictures that the model made, and pictures from tools that the reply names
 }
 
-// Picture is a picture of an answer, and where the conversation has it.
+// Picture is a picture of a reply, and its place in the conversation.
 type Picture struct {
 	media.Image
-	Seq int64 // of its message
-	N   int   // place among the pictures of that, from 0
+	Seq int64 // the seq of its message
+	N   int   // its place among the pictures of the message, from 0
 }
 
-// Answer returns what has become of an inbound with Keep, also after a restart.
+// Answer returns the state of an inbound with Keep, and the reply to it. sourceID is the id of the
+// inbound in the channel. The error is ErrNoAnswer if there is no such inbound.
 func (r Replies) Answer(ctx context.Context, channel, sourceID string) (Answer, error) {
 	var a Answer
 	var asked int64
 	var run, reply, through, prompt, completion, rounds, ended sql.NullInt64
 	var kind, status, model, finish, uuid, text sql.NullString
 	var deleted, pictured bool
-	var withdrawn sql.NullBool // null while it waits
+	var withdrawn sql.NullBool // NULL while the inbound waits
 	var actions, transcript, warnings []byte
 	err := r.db.QueryRowContext(ctx, `
 		SELECT i.id, s.key, i.fingerprint, i.sent_at, i.run_id, `+rows.IsWithdrawn+`, r.kind, r.status, r.model, r.rounds, r.prompt_tokens, r.completion_tokens, r.finish_reason, r.ended_at,
@@ -111,9 +111,10 @@ func (r Replies) Answer(ctx context.Context, channel, sourceID string) (Answer, 
 	return a, errors.Join(err, db.FromJSON(actions, &a.Actions), db.FromJSON(transcript, &a.Transcript), db.FromJSON(warnings, &a.Warnings))
 }
 
-// Forget deletes the kept answer to an inbound that was settled, with the inbound's words: Answer
-// knows it no longer. An answer that other inbound share stays for those. The messages of the
-// conversation are left as they are. It returns ErrNoAnswer if there is none.
+// Forget deletes the kept reply to a settled inbound, and the text of the inbound. Answer then
+// returns ErrNoAnswer for it. If the reply answers several inbound with Keep, it stays for the
+// others. The messages of the conversation stay. The error is ErrNoAnswer if there is no such
+// inbound.
 func (r Replies) Forget(ctx context.Context, channel, sourceID string) error {
 	return r.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		n, err := rows.ForgetAnswer(ctx, tx, channel, sourceID)
@@ -124,7 +125,7 @@ func (r Replies) Forget(ctx context.Context, channel, sourceID string) error {
 	})
 }
 
-// pictures returns the pictures of a reply that messages have.
+// pictures returns the pictures of a reply that are in messages.
 func (r Replies) pictures(ctx context.Context, reply int64) ([]Picture, error) {
 	rows, err := r.db.QueryContext(ctx, `
 		SELECT p.value, m.seq, e.key
@@ -150,26 +151,26 @@ func (r Replies) pictures(ctx context.Context, reply int64) ([]Picture, error) {
 	return list, db.Explain(rows.Err())
 }
 
-// Notice is a kept reply that no message of a conversation holds: of a command,
-// or of a run that failed or was stopped before it had written anything.
+// Notice is a kept reply that is not in a message of a conversation: the reply to a command,
+// or that of a run that failed or was stopped before it had written anything.
 type Notice struct {
-	ID           int64 // grows with each reply
+	ID           int64 // later notices have higher IDs
 	RunID        int64
 	Kind         conversation.Kind
 	Status       conversation.Status
-	Conversation string // ID, "" where there was none
-	Began        bool   // the run began it, since the one before it was over, see conversation.Store.Expire
-	After        int64  // seq of the message that it stands behind, 0 for the beginning
-	Asked        string // the command as it was written; "" where messages hold what was asked
-	Text         string // markdown
+	Conversation string // the ID of the conversation, "" if the run has none
+	Began        bool   // the run began the conversation, since the previous one had expired; see conversation.Store.Expire
+	After        int64  // the seq of the message after which the notice is shown; 0 = at the beginning
+	Asked        string // the text of the command or question; "" if a message has it
+	Text         string // the reply in Markdown
 	Actions      []conversation.Action
 	Transcript   *conversation.Transcript
-	Warnings     []string // what its readers should know beside the text, as Markdown
+	Warnings     []string // further notes for the readers of the reply, in Markdown
 	At           time.Time
 }
 
-// Notices returns the notices of a session after the one with the ID after, in order, at
-// most limit.
+// Notices returns the notices of a session with IDs higher than after, in the order of their
+// IDs, at most limit.
 func (r Replies) Notices(ctx context.Context, key conversation.Key, after int64, limit int) ([]Notice, error) {
 	rows, err := r.db.QueryContext(ctx, `
 		SELECT o.id, o.run_id, r.kind, r.status, coalesce(c.uuid, ''), o.through, coalesce(i.text, ''), o.text, o.actions, o.transcript, r.warnings, o.created_at
