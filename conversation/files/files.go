@@ -1,6 +1,6 @@
-// Package files keeps the files of messages. It also keeps uploads, which no platform stores,
-// until a run has read them; they are written and deleted piece by piece, so that no other
-// write waits long.
+// Package files keeps the files of messages. It also keeps uploads, which are not stored on a
+// platform, until a run has read them. Uploads are written and deleted piece by piece, so that
+// no other write waits long.
 package files
 
 import (
@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// PageSize is how many bytes a page of a file's text has.
+	// PageSize is the size of a page of a file's text in bytes.
 	PageSize = filepages.Size
 
-	// InMessage is how many bytes of a file's text a message holds at most. The pages behind
-	// that have entries of their own in the search index.
+	// InMessage is how many bytes of a file's text a message holds, at most. The pages after
+	// that are in the search index separately.
 	InMessage = filepages.InMessage
 )
 
@@ -41,23 +41,24 @@ type Upload struct {
 	Key       conversation.Key // the session that it is for
 	Name      string
 	MediaType string    // as the sender says, "image/png"
-	Body      io.Reader // its bytes, which are read once
-	Most      int64     // bytes that it may have
+	Body      io.Reader // the bytes of the file, which are read once
+	Most      int64     // the maximum size in bytes
 }
 
 // KeepUpload is how long an upload waits for a message that names it.
 const KeepUpload = uploads.Keep
 
-// ErrNotFound says that there is no such upload, or that it is gone.
-var ErrNotFound = errors.New("no such upload")
+// ErrNotFound says that there is no such upload or file, or that it was deleted.
+var ErrNotFound = errors.New("no such file")
 
-// ErrTooLarge says that an upload has more bytes than it may have.
+// ErrTooLarge says that an upload is larger than Upload.Most.
 var ErrTooLarge = errors.New("the file is too large")
 
-// Put stores a file and returns its size and the Ref by which an Attachment of an inbound
-// with Keep names it: it can't be guessed. It holds one piece in memory. The file is deleted
-// once a run has settled the inbound, and after a day when none has come. The errors are
-// those of Body, ErrTooLarge, ErrInvalid for a file without bytes, or one of the store.
+// Put stores a file. It returns the size in bytes, and the Ref by which an Attachment of an
+// inbound with Keep names the file; it can't be guessed. Put holds 1 MiB of the file in memory.
+// The file is deleted when a run has settled the inbound, or after a day if no inbound names it.
+// The error is that of Body, ErrTooLarge, conversation.ErrInvalid for an empty file, or an error of
+// the store.
 func (f *Files) Put(ctx context.Context, u Upload) (ref string, size int64, err error) {
 	piece := make([]byte, uploads.Piece)
 	var id int64
@@ -71,7 +72,7 @@ func (f *Files) Put(ctx context.Context, u Upload) (ref string, size int64, err 
 			err = nil
 		}
 		if err == nil && size == 0 {
-			return "", 0, fmt.Errorf("%w: a file without bytes", conversation.ErrInvalid)
+			return "", 0, fmt.Errorf("%w: the file is empty", conversation.ErrInvalid)
 		}
 		if err != nil {
 			f.abandon(ctx, id)
@@ -100,8 +101,8 @@ func (f *Files) Put(ctx context.Context, u Upload) (ref string, size int64, err 
 	return ref, size, nil
 }
 
-// abandon lets the pieces of an upload be deleted that does not come to its end. Else they
-// are deleted after a day.
+// abandon marks an incomplete upload for deletion. If that fails, the upload is deleted after a
+// day.
 func (f *Files) abandon(ctx context.Context, id int64) {
 	if id == 0 {
 		return
@@ -118,8 +119,9 @@ func insertUpload(ctx context.Context, tx db.Tx, u Upload, ref string, at time.T
 		ref, string(u.Key), db.Text(u.Name), db.Text(u.MediaType), uploads.Coming, db.Millis(at))
 }
 
-// OpenUpload opens an upload, or returns ErrNotFound. It is read piece by piece; one that a
-// run takes meanwhile ends with ErrNotFound.
+// OpenUpload opens an upload. The error is ErrNotFound if there is none. The reader reads it
+// piece by piece; its error is ErrNotFound if the upload is deleted meanwhile, because a run has
+// read it.
 func (f *Files) OpenUpload(ctx context.Context, ref string) (io.ReadCloser, error) {
 	u := &uploadReader{ctx: ctx, db: f.db}
 	err := f.db.QueryRowContext(ctx, `SELECT id, size FROM uploads WHERE ref = ? AND state IN (?, ?)`,
@@ -135,9 +137,9 @@ type uploadReader struct {
 	ctx   context.Context
 	db    *db.DB
 	id    int64
-	n     int    // of the next piece
-	piece []byte // what is left of the one before
-	left  int64  // bytes of the pieces from n on
+	n     int    // the number of the next piece
+	piece []byte // the rest of the present piece
+	left  int64  // the number of bytes in the pieces from n on
 }
 
 func (u *uploadReader) Read(p []byte) (int, error) {

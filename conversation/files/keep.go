@@ -17,13 +17,13 @@ import (
 
 // Limits bound what is kept of files. The zero value keeps nothing.
 type Limits struct {
-	Inline     int64 // bytes up to which a file is kept in the database; a larger one is kept in the folder beside it
-	MaxFile    int64 // bytes of a file
-	MaxSession int64 // bytes of all files of a session
-	MaxTotal   int64 // bytes of all files
+	Inline     int64 // the size in bytes up to which a file is kept in the database; a larger one is kept in the folder beside it
+	MaxFile    int64 // the maximum size of a file in bytes
+	MaxSession int64 // the maximum size of all files of a session
+	MaxTotal   int64 // the maximum size of all files
 }
 
-// DefaultLimits returns the limits that hold where the configuration says nothing.
+// DefaultLimits returns the limits for a configuration that sets none.
 func DefaultLimits() Limits {
 	return Limits{Inline: 1 << 20, MaxFile: 50 << 20, MaxSession: 1 << 30, MaxTotal: 10 << 30}
 }
@@ -31,9 +31,9 @@ func DefaultLimits() Limits {
 // Incoming is a file that came with a message and is to be kept.
 type Incoming struct {
 	Session    conversation.Key
-	Inbound    int64 // ID of the message; 0 = it is an imported one, and has the file once it is stored
-	N          int   // place among the files of the message, from 0
-	Late       int64 // ID of the file, where it could not be fetched with its message; then Inbound and N say nothing
+	Inbound    int64 // the ID of the inbound; 0 = the message is imported, and the file is not tied to it yet
+	N          int   // the place among the files of the inbound, from 0
+	Late       int64 // the ID of a missing file, which is fetched after its message; 0 = the file has none yet. If set, Inbound and N are ignored
 	Attachment media.Attachment
 
 	// Open opens the file where its channel has it. Its errors are those of
@@ -41,19 +41,19 @@ type Incoming struct {
 	Open func(ctx context.Context) (io.ReadCloser, error)
 }
 
-// File is a file that is kept, or is still missing.
+// File is a file of a message. Its bytes are kept, or it is missing, because it could not be fetched.
 type File struct {
 	ID        int64
 	Session   conversation.Key
 	Name      string
-	Declared  string // media type, as its sender or platform says
-	MediaType string // as the bytes show, "" for one that is missing
-	Size      int64  // bytes
-	Hash      string // SHA-256 of the bytes in hexadecimal, "" for one that is missing
-	At        time.Time
+	Declared  string    // the media type that its sender or platform gave
+	MediaType string    // the media type that was found from the bytes, "" for a missing file
+	Size      int64     // bytes; of a missing file, as its platform said
+	Hash      string    // SHA-256 of the bytes in hexadecimal, "" for a missing file
+	At        time.Time // when it was stored
 
-	Conversation string // ID of the conversation whose message it belongs to, "" until its run is committed
-	Seq          int64  // of that message
+	Conversation string // the ID of its message's conversation, "" until the run of the message is committed
+	Seq          int64  // the seq of its message, 0 until then
 
 	blob blobs.Blob
 }
@@ -61,8 +61,8 @@ type File struct {
 // IsHere reports whether the bytes of the file are kept.
 func (f File) IsHere() bool { return f.blob.ID != 0 }
 
-// RefusedError says why a file is not kept: it is beyond a limit. No other attempt
-// can help.
+// RefusedError says that a file is not kept because it exceeds a limit. Another attempt would
+// not help.
 type RefusedError struct {
 	Words string // for the user and the model: "it is larger than 50.0 MiB, and at most ..."
 }
@@ -75,10 +75,9 @@ type StoreError struct{ Err error }
 func (e *StoreError) Error() string { return "the gateway could not store it" }
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// Keep fetches a file and stores it. If the file was stored before, it is returned and not
-// fetched again. It holds at most limits.Inline bytes and a
-// buffer in memory. The errors are those of Open, a *RefusedError or a *StoreError;
-// their texts are for the user.
+// Keep fetches a file and stores it. A file that was stored before is returned and not fetched
+// again. Keep holds at most limits.Inline bytes and a buffer in memory. The error is that of
+// in.Open or of reading, a *RefusedError or a *StoreError; the texts are for the user.
 func (f *Files) Keep(ctx context.Context, in Incoming, limits Limits) (File, error) {
 	known, err := f.known(ctx, in)
 	if err != nil || known.IsHere() {
@@ -101,7 +100,7 @@ func (f *Files) Keep(ctx context.Context, in Incoming, limits Limits) (File, err
 	defer body.Close()
 	draft := blobs.NewDraft(f.db.Path(), limits.Inline)
 	stored := false
-	defer func() { _ = draft.Close(stored) }() // what it leaves is removed as a leftover
+	defer func() { _ = draft.Close(stored) }() // the cleanup removes what it leaves behind
 	if err := receive(draft, body, limits, used); err != nil {
 		return File{}, err
 	}
@@ -114,6 +113,7 @@ func (f *Files) Keep(ctx context.Context, in Incoming, limits Limits) (File, err
 	return kept, storeError(err)
 }
 
+// storeError returns err as a *StoreError, nil if err is nil.
 func storeError(err error) error {
 	if err == nil {
 		return nil
@@ -121,6 +121,7 @@ func storeError(err error) error {
 	return &StoreError{db.Explain(err)}
 }
 
+// refusedOr returns a *RefusedError in err, or err as a *StoreError.
 func refusedOr(err error) error {
 	var refused *RefusedError
 	if errors.As(err, &refused) {
@@ -129,8 +130,8 @@ func refusedOr(err error) error {
 	return storeError(err)
 }
 
-// known returns the file if it was stored before, for example by a process that has died
-// since.
+// known returns the file that was stored before, for example by a process that has died
+// since. It returns the zero value if there is none.
 func (f *Files) known(ctx context.Context, in Incoming) (File, error) {
 	if in.Inbound == 0 && in.Late == 0 {
 		return File{}, nil
@@ -146,7 +147,7 @@ func (f *Files) known(ctx context.Context, in Incoming) (File, error) {
 	return list[0], nil
 }
 
-// usage is the number of bytes of kept files.
+// usage is the number of bytes of kept files: those of a session, and all.
 type usage struct{ session, total int64 }
 
 func (f *Files) used(ctx context.Context, q db.Querier, session conversation.Key) (u usage, err error) {
@@ -156,7 +157,7 @@ func (f *Files) used(ctx context.Context, q db.Querier, session conversation.Key
 	return u, err
 }
 
-// check returns a *RefusedError when a file of so many bytes is beyond a limit.
+// check returns a *RefusedError if a further file of size bytes exceeds a limit.
 func (u usage) check(limits Limits, size int64) error {
 	switch {
 	case size > limits.MaxFile:
@@ -170,13 +171,13 @@ func (u usage) check(limits Limits, size int64) error {
 }
 
 func refusedFile(limits Limits, size int64) error {
-	if size > limits.MaxFile+1 { // otherwise the exact size is unknown
+	if size > limits.MaxFile+1 { // at MaxFile+1 bytes the reading ended, so the whole size is not known
 		return &RefusedError{fmt.Sprintf("it has %s, and at most %s of a file are kept", Size(size), Size(limits.MaxFile))}
 	}
 	return &RefusedError{fmt.Sprintf("it has more than %s, the most of a file that is kept", Size(limits.MaxFile))}
 }
 
-// receive reads a file into a draft, and no more than may be kept.
+// receive reads a file into a draft. It reads at most one byte more than the limits allow.
 func receive(draft *blobs.Draft, body io.Reader, limits Limits, used usage) error {
 	room := min(limits.MaxFile, limits.MaxSession-used.session, limits.MaxTotal-used.total)
 	buffer := make([]byte, 64<<10)
@@ -200,8 +201,8 @@ func receive(draft *blobs.Draft, body io.Reader, limits Limits, used usage) erro
 	return storeError(draft.Finish())
 }
 
-// keepBytes adds the row of a file that was received. Others may have stored files
-// meanwhile, so the limits are checked once more.
+// keepBytes stores the row and the bytes of a received file. It checks the limits again, since other
+// files may have been stored meanwhile.
 func (f *Files) keepBytes(ctx context.Context, in Incoming, draft *blobs.Draft, limits Limits) (id int64, err error) {
 	err = f.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		used, err := f.used(ctx, tx, in.Session)
@@ -232,15 +233,16 @@ func (f *Files) keepBytes(ctx context.Context, in Incoming, draft *blobs.Draft, 
 	return id, nil
 }
 
-// Missing is a file that could not be fetched with its message.
+// Missing is a file that could not be fetched or read with its message.
 type Missing struct {
 	File
 	Source media.Source
 }
 
-// Missing lists the files of a session whose next attempt is due, or that came since
-// and nobody was told of. A run tells of those that it has, see [media.File]. none is true
-// where the session has no such file, and none whose next attempt is due later.
+// Missing returns the files of a session that could not be fetched or read with their messages
+// and whose next attempt is due, at most 10. They include files that were fetched since but that no
+// committed run has told the model about. none is true if the session has no such file, not even
+// one whose next attempt is due later.
 func (f *Files) Missing(ctx context.Context, session conversation.Key) (list []Missing, none bool, err error) {
 	rows, err := db.Short(ctx, f.db, `
 		SELECT f.id, coalesce(f.source, '{}'), f.attempts, f.next_at FROM files f
@@ -277,11 +279,11 @@ func (f *Files) Missing(ctx context.Context, session conversation.Key) (list []M
 	return list, none, nil
 }
 
-// maxMissing is how many missing files a run fetches.
+// maxMissing is how many missing files a run fetches, at most.
 const maxMissing = 10
 
-// Postpone stores that another attempt to fetch or read a file has failed. A zero next
-// says that there will be none.
+// Postpone stores how many attempts to fetch or read a file have failed, and when the next one is
+// due. If next is zero, there will be none.
 func (f *Files) Postpone(ctx context.Context, id int64, attempts int, next time.Time) error {
 	at := sql.NullInt64{Int64: db.Millis(next), Valid: !next.IsZero()}
 	return f.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
@@ -290,12 +292,12 @@ func (f *Files) Postpone(ctx context.Context, id int64, attempts int, next time.
 	})
 }
 
-// NotShown returns the line of a message about a file whose text is kept, and not shown there.
+// NotShown returns the line of a message about a file whose text is kept but is not part of the message.
 func NotShown(name string, size int64) string {
 	return fmt.Sprintf("[file %s, %s, not shown: read_file shows it]", name, Size(size))
 }
 
-// Size returns a number of bytes as people write it.
+// Size returns a number of bytes for people, "1.5 MiB".
 func Size(bytes int64) string {
 	switch {
 	case bytes == 1:

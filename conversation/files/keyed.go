@@ -20,11 +20,12 @@ type Uploaded struct {
 	Size                 int64
 	IsReady              bool // no message has named it so far
 
-	hash string
+	hash string // SHA-256 of the bytes in hexadecimal, "" if it was stored by Put
 }
 
-// Uploaded returns an upload for a session by its ref. It is known for a week after a
-// message has named it. The error is ErrNotFound if there is none.
+// Uploaded returns an upload for a session by its ref. The error is ErrNotFound if there is
+// none. After a run has read an upload, one of PutOnce is known for at least a week more, and
+// one of Put is not.
 func (f *Files) Uploaded(ctx context.Context, key conversation.Key, ref string) (Uploaded, error) {
 	return f.uploaded(ctx, `ref = ?`, key, ref)
 }
@@ -40,9 +41,10 @@ func (f *Files) uploaded(ctx context.Context, condition string, key conversation
 	return u, db.Explain(err)
 }
 
-// PutOnce is Put for an upload whose sender may repeat it. id is the sender's for it, within the
-// session: a repeat is not stored again. If the first one had other bytes, another name or another
-// type, the error is conversation.ErrReused.
+// PutOnce is Put for an upload that its sender may repeat. id is the sender's id for the upload,
+// unique in the session: a repeated upload is not stored again, and PutOnce returns the first one.
+// If the first one had other bytes, another name or another type, the error is
+// conversation.ErrReused.
 func (f *Files) PutOnce(ctx context.Context, u Upload, id string) (Uploaded, error) {
 	first, err := f.uploaded(ctx, `key = ?`, u.Key, id)
 	hash := sha256.New()
@@ -61,12 +63,12 @@ func (f *Files) PutOnce(ctx context.Context, u Upload, id string) (Uploaded, err
 		return Uploaded{}, err
 	}
 	stored := Uploaded{ref, u.Name, u.MediaType, size, true, hex.EncodeToString(hash.Sum(nil))}
-	return f.named(ctx, u, id, stored)
+	return f.setID(ctx, u, id, stored)
 }
 
-// named gives a stored upload its id. If another with the id was stored meanwhile, it returns
-// that one, and this one is deleted.
-func (f *Files) named(ctx context.Context, u Upload, id string, stored Uploaded) (Uploaded, error) {
+// setID sets the sender's id of a stored upload. If another upload with the id was stored
+// meanwhile, setID returns that one, and marks this one for deletion.
+func (f *Files) setID(ctx context.Context, u Upload, id string, stored Uploaded) (Uploaded, error) {
 	won := false
 	err := f.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		result, err := tx.ExecContext(ctx, `UPDATE OR IGNORE uploads SET key = ?, hash = ? WHERE ref = ?`, id, stored.hash, stored.Ref)
@@ -89,6 +91,8 @@ func (f *Files) named(ctx context.Context, u Upload, id string, stored Uploaded)
 	return first, err
 }
 
+// sameAs returns an error that wraps conversation.ErrReused if the other upload has other bytes,
+// another name or another type.
 func (u Uploaded) sameAs(other Upload, hash string) error {
 	if u.hash != hash || u.Name != db.Text(other.Name) || u.MediaType != db.Text(other.MediaType) {
 		return fmt.Errorf("upload of %q: %w", other.Name, conversation.ErrReused)
@@ -103,8 +107,9 @@ func firstOf(a, b error) error {
 	return b
 }
 
-// Room returns how many bytes a further upload for a session may have, as far as the limits and
-// what is stored already let it. A *RefusedError says that size bytes are too many.
+// Room returns how many bytes a further upload for a session may have: what the limits leave,
+// beside all kept files and present uploads. The error is a *RefusedError if size bytes are too
+// many.
 func (f *Files) Room(ctx context.Context, key conversation.Key, limits Limits, size int64) (int64, error) {
 	used, err := f.used(ctx, f.db, key)
 	if err != nil {

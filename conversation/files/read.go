@@ -13,8 +13,7 @@ import (
 	"parley/conversation/media"
 )
 
-// selectFiles reads the files that people and the model may see: not those of deleted
-// conversations, nor of messages that were taken back.
+// selectFiles is the query for files, without a condition.
 const selectFiles = `
 	SELECT f.id, s.key, f.name, f.media_type, f.size, f.created_at, coalesce(c.uuid, ''), coalesce(m.seq, 0),
 		coalesce(b.id, 0), coalesce(b.hash, ''), coalesce(b.size, 0), coalesce(b.media_type, ''), coalesce(b.path, '')
@@ -23,7 +22,10 @@ const selectFiles = `
 		LEFT JOIN messages m ON m.id = f.message_id
 		LEFT JOIN conversations c ON c.id = m.conversation_id `
 
-const isSeen = ` AND (m.id IS NULL OR c.deleted = 0 AND m.state <> 'undone' AND m.set_aside IS NULL)`
+// isVisible is the condition that people and the model may see a file. It excludes files of deleted
+// conversations, of messages that were taken back, and of messages on branches that are not
+// chosen.
+const isVisible = ` AND (m.id IS NULL OR c.deleted = 0 AND m.state <> 'undone' AND m.set_aside IS NULL)`
 
 func (f *Files) list(ctx context.Context, condition string, args ...any) ([]File, error) {
 	rows, err := f.db.QueryContext(ctx, selectFiles+condition, args...)
@@ -48,15 +50,14 @@ func (f *Files) list(ctx context.Context, condition string, args ...any) ([]File
 	return list, db.Explain(rows.Err())
 }
 
-// OfSession lists the newest files of a session that are kept, the newest first, at
-// most limit.
+// OfSession returns the newest kept files of a session, the newest first, at most limit.
 func (f *Files) OfSession(ctx context.Context, session conversation.Key, limit int) ([]File, error) {
-	return f.list(ctx, `WHERE s.key = ? AND f.blob_id IS NOT NULL`+isSeen+` ORDER BY f.id DESC LIMIT ?`, string(session), limit)
+	return f.list(ctx, `WHERE s.key = ? AND f.blob_id IS NOT NULL`+isVisible+` ORDER BY f.id DESC LIMIT ?`, string(session), limit)
 }
 
-// File returns a file of a session, or ErrNotFound.
+// File returns a file of a session by its ID, kept or missing. The error is ErrNotFound if there is none.
 func (f *Files) File(ctx context.Context, session conversation.Key, id int64) (File, error) {
-	list, err := f.list(ctx, `WHERE f.id = ? AND s.key = ?`+isSeen, id, string(session))
+	list, err := f.list(ctx, `WHERE f.id = ? AND s.key = ?`+isVisible, id, string(session))
 	if err != nil {
 		return File{}, err
 	}
@@ -66,9 +67,9 @@ func (f *Files) File(ctx context.Context, session conversation.Key, id int64) (F
 	return list[0], nil
 }
 
-// FileAt returns a file of a message that is not a picture, and the key of its session:
-// the file with the number n, counted from 0, of the message with this seq. The error is
-// conversation.ErrNotFound if there is none.
+// FileAt returns a file of a message, and the key of its session. id is the ID of the
+// conversation, and n the place among the message's files other than pictures, from 0. The
+// error is conversation.ErrNotFound if there is none.
 func (f *Files) FileAt(ctx context.Context, id string, seq int64, n int) (file media.File, key conversation.Key, err error) {
 	var column []byte
 	err = f.db.QueryRowContext(ctx, `
@@ -83,15 +84,15 @@ func (f *Files) FileAt(ctx context.Context, id string, seq int64, n int) (file m
 	return file, key, nil
 }
 
-// Data returns the bytes of a kept file. The error is conversation.ErrNotFound if there is
-// none.
+// Data returns the bytes of a kept file by its ID. The error is conversation.ErrNotFound if
+// there is none.
 func (f *Files) Data(ctx context.Context, id int64) ([]byte, error) {
 	data, err := blobs.FileData(ctx, f.db, f.db.Path(), id)
 	return data, notFound(err)
 }
 
-// ImageAt returns a picture of a message with its bytes: the picture with the number n,
-// counted from 0, of the message with this seq. The error is conversation.ErrNotFound if
+// ImageAt returns a picture of a message with its bytes. id is the ID of the conversation, and
+// n the place among the message's pictures, from 0. The error is conversation.ErrNotFound if
 // there is none.
 func (f *Files) ImageAt(ctx context.Context, id string, seq int64, n int) (image media.Image, err error) {
 	var column []byte
@@ -113,7 +114,7 @@ func (f *Files) ImageAt(ctx context.Context, id string, seq int64, n int) (image
 	return image, nil
 }
 
-// numbered returns the element with the number n of a JSON list.
+// numbered returns the element n of a JSON list, counted from 0, or conversation.ErrNotFound.
 func numbered[T any](list []byte, n int) (one T, err error) {
 	var all []T
 	if err := json.Unmarshal(list, &all); err != nil {
@@ -125,8 +126,7 @@ func numbered[T any](list []byte, n int) (one T, err error) {
 	return all[n], nil
 }
 
-// notFound returns an error of the database, or conversation.ErrNotFound if there was no
-// such row.
+// notFound returns conversation.ErrNotFound in place of sql.ErrNoRows, and other errors unchanged.
 func notFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return conversation.ErrNotFound
@@ -134,11 +134,11 @@ func notFound(err error) error {
 	return err
 }
 
-// Reader reads a file from any place. It is not for several goroutines at once.
+// Reader reads a file, from any offset. It is not safe for concurrent use.
 type Reader = blobs.Reader
 
-// Open opens a kept file. The caller closes the reader, and uses it only until ctx
-// ends. ErrNotFound says that the file is missing.
+// Open opens a kept file. The caller must close the reader, and can use it only until ctx
+// ends. The error is ErrNotFound if the file is missing.
 func (f *Files) Open(ctx context.Context, file File) (*Reader, error) {
 	if !file.IsHere() {
 		return nil, ErrNotFound
@@ -146,23 +146,23 @@ func (f *Files) Open(ctx context.Context, file File) (*Reader, error) {
 	return blobs.Open(ctx, f.db, f.db.Path(), file.blob)
 }
 
-// Form is something that was made of a file once, and is kept with its bytes.
+// Form is a conversion of a file, which is made once and kept with the bytes of the file.
 type Form struct {
 	Kind      FormKind
 	MediaType string
 	Data      []byte
-	Problem   string // why it can't be made, in words; "" = Data has it
+	Problem   string // why the conversion is not possible, for people; "" = Data has the result
 }
 
-// FormKind says what a form is.
+// FormKind is the kind of a Form.
 type FormKind string
 
 const (
-	FormText    FormKind = "text"    // what a document or a recording says, in UTF-8
-	FormPicture FormKind = "picture" // a picture as the model is shown it
+	FormText    FormKind = "text"    // the text of a document or a recording, in UTF-8
+	FormPicture FormKind = "picture" // a picture in the size and type for the model
 )
 
-// Form returns what was made of a file. ok is false when nothing was made yet.
+// Form returns a stored form of a file. ok is false if none of this kind is stored.
 func (f *Files) Form(ctx context.Context, file File, kind FormKind) (form Form, ok bool, err error) {
 	form.Kind = kind
 	err = f.db.QueryRowContext(ctx, `SELECT media_type, data, problem FROM blob_forms WHERE blob_id = ? AND form = ?`,
@@ -173,7 +173,7 @@ func (f *Files) Form(ctx context.Context, file File, kind FormKind) (form Form, 
 	return form, err == nil, db.Explain(err)
 }
 
-// AddForm stores what was made of a file, unless that was stored before.
+// AddForm stores a form of a file, unless one of its kind is stored already.
 func (f *Files) AddForm(ctx context.Context, file File, form Form) error {
 	if form.Data == nil {
 		form.Data = []byte{}
