@@ -1,7 +1,7 @@
-// Package journal stores what a run has done before it is committed, so that a crash repeats no finished step: the model's
-// messages that asked for tools, which calls have begun, and their results. The commit of a run deletes its journal.
+// Package journal stores the finished steps of runs that are not committed, so that a crash repeats none of them: the model's
+// messages that ask for tools, which tool calls have begun, and their results. The commit of a run deletes its journal.
 //
-// A run that calls no tool writes nothing here.
+// A run that calls no tool has no journal.
 package journal
 
 import (
@@ -27,57 +27,58 @@ type Journal struct {
 // New returns the journal of a store.
 func New(store *conversation.Store) *Journal { return &Journal{store.DB(), store.Now} }
 
-// Run is what is stored of a run that is not committed.
+// Run is a run that is not committed, with its journal.
 type Run struct {
-	ID        int64 // that of the first message it took
+	ID        int64 // the ID of the first inbound that it took
 	Key       conversation.Key
-	Channel   string // by which the last of them came
-	Account   string // the bot that it came to
-	Took      []Message
+	Channel   string    // the channel of the last inbound that it took
+	Account   string    // the platform's id of the bot that received this inbound
+	Took      []Message // the inbound that it took
 	StartedAt time.Time
 	Tries     int     // how many processes have taken it up since its newest entry, see Journal.TakeUp
-	Rounds    []Round // in order; only the last one may lack results
-	Waits     bool    // one of the messages that it took still waits for an answer
+	Rounds    []Round // the rounds in order; only the last one may lack results
+	Waits     bool    // whether an inbound that it took is still unsettled
 }
 
-// Message is a message that a run took, as it read then.
+// Message identifies an inbound that a run took, in the wording that the run read.
 type Message struct {
 	ID       int64 `json:"id"`
-	Revision int   `json:"revision,omitempty"` // as [conversation.Inbound] counts them
+	Revision int   `json:"revision,omitempty"` // see conversation.Inbound.Revision
 }
 
-// Round is a message of the model that asks for tools, with what has become of the calls.
+// Round is a message of the model that asks for tools, with the state of its tool calls.
 type Round struct {
 	Said    conversation.Message
-	Totals  Totals          // of the run's model calls, this one among them
-	Steps   []steps.Step    // of the run since the round before
-	Begun   map[string]bool // calls that may have begun, by their ID
-	Results map[string]Result
+	Totals  Totals            // sums over the run's model calls up to this message
+	Steps   []steps.Step      // the steps of the run since the previous round
+	Begun   map[string]bool   // the calls that may have begun, by their IDs
+	Results map[string]Result // the results so far, by the IDs of the calls
 
-	Harmless bool // to make the calls of the message again, and to ask the model again; not stored
+	Harmless bool // a failure of the machine may lose the entry, since it is safe to repeat the model call and the tool calls; not stored
 }
 
-// Totals are the sums of a run's model calls.
+// Totals are sums over a run's model calls.
 type Totals struct {
 	Model      string `json:"model,omitempty"`
 	Calls      int    `json:"calls,omitempty"`
-	Prompt     int    `json:"prompt,omitempty"` // tokens, as the server counted them
-	Cached     int    `json:"cached,omitempty"`
-	Completion int    `json:"completion,omitempty"`
+	Prompt     int    `json:"prompt,omitempty"`     // tokens, as the server counted them
+	Cached     int    `json:"cached,omitempty"`     // the tokens of Prompt that the server took from its cache
+	Completion int    `json:"completion,omitempty"` // tokens, as the server counted them
 }
 
-// Result is how a tool call ended.
+// Result is the result of a tool call.
 type Result struct {
 	Message conversation.Message
 	Step    steps.Step
 
-	Harmless bool // to make the call again; not stored
+	Harmless bool // a failure of the machine may lose the entry, since it is safe to repeat the call; not stored
 }
 
-// entry is a row of the journal: a round, calls that began, or a result. The calls that begin with a round are in its row.
+// entry is a row of the journal: a round, calls that have begun, or a result. The row of a round also has the calls that begin
+// at once.
 type entry struct {
 	Round  *roundEntry  `json:"round,omitempty"`
-	Begun  []string     `json:"begun,omitempty"` // IDs of calls of the newest round
+	Begun  []string     `json:"begun,omitempty"` // the IDs of calls of the newest round
 	Result *resultEntry `json:"result,omitempty"`
 }
 
@@ -92,8 +93,8 @@ type resultEntry struct {
 	Step    json.RawMessage      `json:"step"`
 }
 
-// AddRound stores a message of the model before the first of its calls begins, with the IDs of the calls that begin at
-// once. It returns the message with its pictures as they are kept.
+// AddRound stores a message of the model, and begun, the IDs of the tool calls that begin at once. Call it before the first
+// of them begins. AddRound stores the pictures of the message, and returns the message with their IDs.
 func (j *Journal) AddRound(ctx context.Context, run Run, round Round, begun []string) (conversation.Message, error) {
 	called, err := steps.Encode(round.Steps, "", run.StartedAt)
 	if err != nil {
@@ -106,13 +107,14 @@ func (j *Journal) AddRound(ctx context.Context, run Run, round Round, begun []st
 	return stored.Round.Said, nil
 }
 
-// AddBegun stores that a call of the newest round begins.
+// AddBegun stores that a tool call of the newest round begins. Call it before the call begins. call is the ID of the call.
 func (j *Journal) AddBegun(ctx context.Context, run Run, call string) error {
 	_, err := j.add(ctx, run, false, entry{Begun: []string{call}})
 	return err
 }
 
-// AddResult stores how a call of the newest round has ended. It returns the message with its pictures as they are kept.
+// AddResult stores the result of a tool call of the newest round. It stores the pictures of the message, and returns the message
+// with their IDs.
 func (j *Journal) AddResult(ctx context.Context, run Run, result Result) (conversation.Message, error) {
 	step, err := steps.Encode([]steps.Step{result.Step}, "", run.StartedAt)
 	if err != nil {
@@ -125,8 +127,8 @@ func (j *Journal) AddResult(ctx context.Context, run Run, result Result) (conver
 	return stored.Result.Message, nil
 }
 
-// add appends an entry and returns it as it is stored. The tries begin anew: the run has got further. An entry that is
-// harmless outlasts the process, but perhaps not a failure of the machine.
+// add appends an entry and returns it as it is stored. It resets the run's tries, since the run has made progress. A harmless
+// entry survives a crash of the process, but a failure of the machine may lose it.
 func (j *Journal) add(ctx context.Context, run Run, harmless bool, e entry) (stored entry, err error) {
 	write := j.db.WriteOwned
 	if harmless {
@@ -148,7 +150,7 @@ func (j *Journal) add(ctx context.Context, run Run, harmless bool, e entry) (sto
 	return stored, nil
 }
 
-// insertEntry adds an entry to the journal of a run, which it opens where that is not done.
+// insertEntry adds an entry to the journal of a run. If the run has no journal, or if its tries are not 0, it calls open first.
 func insertEntry(ctx context.Context, tx db.Tx, run Run, entry string) error {
 	for opened := false; ; opened = true {
 		result, err := tx.ExecContext(ctx, `
@@ -162,7 +164,7 @@ func insertEntry(ctx context.Context, tx db.Tx, run Run, entry string) error {
 			return err
 		}
 		if opened {
-			return fmt.Errorf("the journal of run %d does not stay open", run.ID)
+			return fmt.Errorf("the journal of run %d can't be opened", run.ID)
 		}
 		if err := open(ctx, tx, run); err != nil {
 			return err
@@ -170,7 +172,8 @@ func insertEntry(ctx context.Context, tx db.Tx, run Run, entry string) error {
 	}
 }
 
-// withKeptPictures stores the bytes of the pictures of an entry, which its text does not have.
+// withKeptPictures stores the bytes of an entry's pictures, and returns the entry with their IDs. The JSON of an entry does not
+// have the bytes.
 func (e entry) withKeptPictures(ctx context.Context, tx db.Tx, run int64, at time.Time) (entry, error) {
 	var err error
 	switch {
@@ -186,8 +189,8 @@ func (e entry) withKeptPictures(ctx context.Context, tx db.Tx, run int64, at tim
 	return e, err
 }
 
-// open stores that a run is under way. One that has a journal has got further: its tries begin anew. One that has none
-// begins from the start, and what it may have asked before counts no more.
+// open creates the journal of a run, or resets the tries if there is one. A run without a journal begins from the start, so open
+// deletes the approvals that an earlier attempt may have asked for.
 func open(ctx context.Context, tx db.Tx, run Run) error {
 	took, err := json.Marshal(run.Took)
 	if err != nil {
@@ -205,12 +208,13 @@ func open(ctx context.Context, tx db.Tx, run Run) error {
 	return err
 }
 
-// TakeUp stores that this process works on a run whose journal another one has left. It returns how many processes have
-// done so since the run's newest entry, which is how many have died in its current step.
+// TakeUp stores that this process continues a run whose journal another process has left. It returns how many processes have
+// done so since the run's newest entry, this one included. That is how many have died in the run's present step. It returns 0 if
+// there is no journal.
 func (j *Journal) TakeUp(ctx context.Context, id int64) (tries int, err error) {
 	err = j.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		err := tx.QueryRowContext(ctx, `UPDATE journals SET tries = tries + 1 WHERE run_id = ? RETURNING tries`, id).Scan(&tries)
-		if errors.Is(err, sql.ErrNoRows) { // somebody has deleted it meanwhile
+		if errors.Is(err, sql.ErrNoRows) { // the journal was deleted meanwhile
 			err = nil
 		}
 		return err
@@ -218,7 +222,7 @@ func (j *Journal) TakeUp(ctx context.Context, id int64) (tries int, err error) {
 	return tries, err
 }
 
-// Suspend stores that this process leaves a run in good order, so that what it has begun counts as no failed try.
+// Suspend resets the tries of a run, which this process leaves in good order: its attempt does not count as failed.
 func (j *Journal) Suspend(ctx context.Context, id int64) error {
 	return j.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE journals SET tries = 0 WHERE run_id = ? AND tries > 0`, id)
@@ -226,8 +230,8 @@ func (j *Journal) Suspend(ctx context.Context, id int64) error {
 	})
 }
 
-// Of returns the journal of a session's run, the oldest one if there are several. found is false when there is none. Where
-// accounts are named, only runs that answer messages to them count: another process goes on with the others.
+// Of returns the uncommitted run of a session, the oldest one if there are several. found is false if there is none. If accounts
+// are given, it returns only a run that answers messages to one of them; other processes continue the others.
 func (j *Journal) Of(ctx context.Context, key conversation.Key, accounts ...conversation.Account) (run Run, found bool, err error) {
 	err = j.db.Read(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
 		if run, found, err = header(ctx, conn, key, accounts); err == nil && found {
@@ -238,7 +242,7 @@ func (j *Journal) Of(ctx context.Context, key conversation.Key, accounts ...conv
 	return run, found, db.Explain(err)
 }
 
-// header reads which run has a journal, without its entries.
+// header returns the run that Of describes, without its entries.
 func header(ctx context.Context, conn *sql.Conn, key conversation.Key, accounts []conversation.Account) (Run, bool, error) {
 	rows, err := conn.QueryContext(ctx, `
 		SELECT run_id, channel, account, took, started_at, tries FROM journals
@@ -264,7 +268,7 @@ func header(ctx context.Context, conn *sql.Conn, key conversation.Key, accounts 
 	return Run{}, false, rows.Err()
 }
 
-// read reads the entries of a run, and whether its messages still wait.
+// read sets the rounds of a run, and whether an inbound that it took is still unsettled.
 func (r *Run) read(ctx context.Context, conn *sql.Conn) error {
 	for _, m := range r.Took {
 		var waits bool
@@ -302,7 +306,7 @@ func (r *Run) addEntry(text string) error {
 		})
 	}
 	if len(r.Rounds) == 0 {
-		return errors.New("it begins with a call that no message asked for")
+		return errors.New("the first entry is not a message of the model")
 	}
 	last := &r.Rounds[len(r.Rounds)-1]
 	for _, call := range e.Begun {
