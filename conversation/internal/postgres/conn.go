@@ -18,16 +18,16 @@ import (
 type conn struct {
 	pgx        *pgx.Conn
 	statements *statements
-	reading    *rows     // the rows that the server still sends; nil = none
-	used       time.Time // when database/sql took the connection out of its pool last
+	reading    *rows     // the rows that the server has not sent completely; nil = none
+	used       time.Time // when database/sql last took the connection from its pool
 }
 
 const (
-	closeWait = 5 * time.Second // for the server to take the goodbye
-	pingAfter = time.Second     // an idle connection is tested before it is used again
+	closeWait = 5 * time.Second // how long closing a connection in good order may take
+	pingAfter = time.Second     // a connection that was idle for longer is tested before it is used again
 )
 
-// ExecContext implements driver.ExecerContext. A text without arguments may hold several statements.
+// ExecContext implements driver.ExecerContext. A query without arguments may consist of several statements.
 func (c *conn) ExecContext(ctx context.Context, query string, given []driver.NamedValue) (driver.Result, error) {
 	text, args, err := c.ready(query, given)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, given []driver.Nam
 	return driver.RowsAffected(tag.RowsAffected()), nil
 }
 
-// ReturningID ends an INSERT of at most one row whose result has the row's id, see sql.Result.LastInsertId.
+// ReturningID is the end of an INSERT of at most one row. With it, sql.Result.LastInsertId returns the id of the row.
 const ReturningID = ` RETURNING id`
 
 // insert executes an INSERT that ends with ReturningID.
@@ -78,16 +78,17 @@ func (c *conn) QueryContext(ctx context.Context, query string, given []driver.Na
 	return c.read(found)
 }
 
-// endKey is the key of the context by whose end the driver ends a query.
+// endKey is the key for the context that EndedByDriver has replaced.
 type endKey struct{}
 
-// EndedByDriver returns a context that does not end, for a query on any database. The end of ctx ends the query on a
-// PostgreSQL server alone.
+// EndedByDriver returns a context that never ends, so that database/sql does not watch it during a query. The driver of this
+// package still ends the query when ctx ends; other drivers do not.
 func EndedByDriver(ctx context.Context) context.Context {
 	return context.WithValue(context.WithoutCancel(ctx), endKey{}, ctx)
 }
 
-// ready returns a statement as the server takes it, and makes the connection free for it.
+// ready returns the rewritten text and the arguments of a statement. It reads pending rows of another query into memory, so that
+// the connection can execute the statement.
 func (c *conn) ready(query string, given []driver.NamedValue) (text string, args []any, err error) {
 	if c.pgx.IsClosed() {
 		return "", nil, driver.ErrBadConn
@@ -100,7 +101,8 @@ func (c *conn) ready(query string, given []driver.NamedValue) (text string, args
 	return statement.text, args, err
 }
 
-// unsent has database/sql try a statement again on another connection if nothing of it was sent.
+// unsent returns err, as a driver.ErrBadConn if nothing of the statement was sent: then database/sql tries the statement again on
+// another connection.
 func unsent(err error) error {
 	if pgconn.SafeToRetry(err) {
 		return errors.Join(driver.ErrBadConn, err)
@@ -108,7 +110,7 @@ func unsent(err error) error {
 	return err
 }
 
-// flag is a boolean argument: 0 or 1 where the statement has an integer, as flags are stored.
+// flag is a boolean argument. Where the statement expects an integer, it is 0 or 1, as booleans are stored.
 type flag bool
 
 // BoolValue implements pgtype.BoolValuer.
@@ -132,8 +134,8 @@ func checkNamedValue(arg *driver.NamedValue) (err error) {
 	return nil
 }
 
-// PrepareContext implements driver.ConnPrepareContext. The driver prepares each statement when it
-// is first used, and keeps it.
+// PrepareContext implements driver.ConnPrepareContext. It does nothing on the server: pgx prepares each
+// statement when it is first executed, and caches it.
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	return &prepared{c, query}, nil
 }
@@ -143,14 +145,14 @@ func (c *conn) Prepare(query string) (driver.Stmt, error) {
 	return c.PrepareContext(context.Background(), query)
 }
 
-// prepared is a statement that database/sql keeps.
+// prepared is a statement for database/sql.
 type prepared struct {
 	conn  *conn
 	query string
 }
 
 func (p *prepared) Close() error  { return nil }
-func (p *prepared) NumInput() int { return -1 } // arguments checks it
+func (p *prepared) NumInput() int { return -1 } // statement.arguments checks the number
 
 func (p *prepared) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
 	return p.conn.ExecContext(ctx, p.query, args)
@@ -160,7 +162,7 @@ func (p *prepared) QueryContext(ctx context.Context, args []driver.NamedValue) (
 	return p.conn.QueryContext(ctx, p.query, args)
 }
 
-var errWithoutContext = errors.New("database/sql calls this only for drivers without contexts")
+var errWithoutContext = errors.New("this driver needs the methods with a context")
 
 func (p *prepared) Exec([]driver.Value) (driver.Result, error) { return nil, errWithoutContext }
 func (p *prepared) Query([]driver.Value) (driver.Rows, error)  { return nil, errWithoutContext }
@@ -184,7 +186,7 @@ func beginStatement(o driver.TxOptions) (string, error) {
 	case sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable:
 		begin += " ISOLATION LEVEL " + level.String()
 	default:
-		return "", fmt.Errorf("transactions of the level %s are not used", level)
+		return "", fmt.Errorf("isolation level %s not supported", level)
 	}
 	if o.ReadOnly {
 		begin += " READ ONLY"
@@ -199,7 +201,7 @@ func (c *conn) Begin() (driver.Tx, error) {
 
 type transaction struct{ conn *conn }
 
-// errRolledBack says that a statement of a transaction had failed before its COMMIT.
+// errRolledBack says that the server answered a COMMIT with ROLLBACK, since a statement had failed before.
 var errRolledBack = errors.New("the transaction was rolled back, because one of its statements had failed")
 
 // Commit implements driver.Tx.
@@ -234,7 +236,8 @@ func (c *conn) Ping(ctx context.Context) error {
 	return nil
 }
 
-// ResetSession implements driver.SessionResetter: a connection that the server has closed is not used.
+// ResetSession implements driver.SessionResetter. It refuses a connection that was closed, is in a transaction, or does not answer
+// a ping after it was idle.
 func (c *conn) ResetSession(ctx context.Context) error {
 	if !c.IsValid() || c.pgx.PgConn().TxStatus() != 'I' {
 		return driver.ErrBadConn

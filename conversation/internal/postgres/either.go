@@ -8,16 +8,17 @@ const (
 	otherEnd = "/*both*/"
 )
 
-// Either returns a statement, or a part of one, that SQLite and PostgreSQL need in different
-// words. SQLite takes those for PostgreSQL for a comment; rewriting a statement puts them in
-// the place of those for SQLite. They hold no comment and no other Either. Both have the same
-// arguments, but a text with numbered or named placeholders need not use each.
+// Either returns a statement, or a part of one, with a form for SQLite and a form for PostgreSQL.
+// The form for PostgreSQL is in a comment, which SQLite ignores. When a statement is rewritten
+// for PostgreSQL, this form replaces the other one. The forms must not contain comments or
+// another Either. Both get the same arguments; with numbered or named placeholders, a form need
+// not use all of them.
 func Either(sqlite, postgres string) string {
 	return ownBegin + postgres + ownEnd + sqlite + otherEnd
 }
 
-// choose puts what stands for PostgreSQL in the place of the Either that the rest of the
-// statement begins with. It reports false if the rest begins with something else.
+// choose replaces the Either at the beginning of the rest by its form for PostgreSQL. It reports
+// false if the rest does not begin with an Either.
 func (r *rewriter) choose() bool {
 	after, is := strings.CutPrefix(r.rest, ownBegin)
 	if !is {

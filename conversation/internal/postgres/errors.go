@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The codes of errors that callers tell apart: https://www.postgresql.org/docs/current/errcodes-appendix.html
+// The codes of errors that callers distinguish: https://www.postgresql.org/docs/current/errcodes-appendix.html
 const (
 	SerializationFailure = "40001"
 	DeadlockDetected     = "40P01"
@@ -22,7 +22,7 @@ const (
 	TooManyConnections   = "53300"
 	LockNotAvailable     = "55P03"
 	QueryCanceled        = "57014"
-	ReadOnly             = "25006" // a standby, or default_transaction_read_only
+	ReadOnly             = "25006" // the server is a standby, or default_transaction_read_only is set
 	NoSuchDatabase       = "3D000"
 	WrongPassword        = "28P01"
 	NotAuthorized        = "28000" // pg_hba.conf has no line that lets this user in
@@ -37,7 +37,7 @@ const (
 	connectionClass  = "08"
 )
 
-// Code returns the SQLSTATE of an error that the server has sent, and "" for every other error.
+// Code returns the SQLSTATE of an error that the server has sent, or "" for every other error.
 func Code(err error) string {
 	var sent *pgconn.PgError
 	if errors.As(err, &sent) {
@@ -46,8 +46,8 @@ func Code(err error) string {
 	return ""
 }
 
-// IsLost reports whether the server can't be reached, or the connection to it was lost. What was under
-// way then may have happened, or not.
+// IsLost reports whether the server can't be reached, or the connection to it was lost. It is not known
+// whether the server has carried out the statement or the COMMIT that failed with this error.
 func IsLost(err error) bool {
 	switch code := Code(err); {
 	case code == adminShutdown || code == crashShutdown || code == cannotConnectNow || strings.HasPrefix(code, connectionClass):
@@ -61,8 +61,8 @@ func IsLost(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) || errors.As(err, &connecting)
 }
 
-// IsRepeatable reports whether the server has undone a transaction because of others that ran at the same
-// time, so that it succeeds when it is repeated.
+// IsRepeatable reports whether the server has rolled a transaction back because of a conflict with
+// concurrent ones, so that it may succeed when it is repeated.
 func IsRepeatable(err error) bool {
 	code := Code(err)
 	return code == SerializationFailure || code == DeadlockDetected

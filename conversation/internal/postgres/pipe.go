@@ -14,44 +14,44 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Pipe is a connection that carries out several tasks in one transaction. It sends what the tasks ask the
-// server for together: a task that waits for an answer lets the others go on, and when all wait, one round trip
-// answers all of them. It is used by one goroutine at a time.
+// Pipe is a connection that carries out several tasks in one transaction, in few round trips. While a task waits for the
+// result of a statement, the other tasks continue. When all of them wait, the Pipe sends their statements together, in one
+// round trip. Only one goroutine may use it at a time.
 type Pipe struct {
 	pgx        *pgx.Conn
 	statements *statements
-	prepared   map[string]*pgconn.StatementDescription // by text; nil = the server keeps no statements
-	stale      bool                                    // prepared does not suit the tables any more
+	prepared   map[string]*pgconn.StatementDescription // the prepared statements by their text; nil = the server does not keep any
+	stale      bool                                    // whether all statements must be prepared anew
 	builder    pgx.ExtendedQueryBuilder
 
-	queue  []*request // what is not sent yet
+	queue  []*request // the statements that were not sent yet
 	failed error      // why the transaction can't be committed
-	apart  bool       // failed is about no task
+	apart  bool       // whether failed comes from a statement that belongs to no task
 
-	committed []func() // is called after the COMMIT
+	committed []func() // the functions to call after the COMMIT
 
-	connections *sql.DB // of tasks, each a *strand
-	idle        []*strand
+	connections *sql.DB   // the connections of tasks, each a *strand
+	idle        []*strand // those that no task uses
 }
 
-// maxPrepared bounds how many statements a connection has the server keep.
+// maxPrepared is about how many prepared statements the server keeps for a connection, at most.
 const maxPrepared = 500
 
-// request is a statement and its answer.
+// request is a statement and its result.
 type request struct {
 	text  string
 	args  []any
-	plain bool // the text has no arguments, and may hold several statements
-	task  bool // asked for it
+	plain bool // the text has no arguments, and may consist of several statements
+	task  bool // whether the statement belongs to a task
 
-	refused func() error // returns the error of a statement that needs a row and has none; nil where it needs none
+	refused func() error // returns the error for a needsRow statement without a row; nil for other statements
 
-	answered bool
+	answered bool // whether the result has come: either err, or fields, rows and tag
 	err      error
-	fields   []pgconn.FieldDescription // their names
+	fields   []pgconn.FieldDescription
 	rows     [][]driver.Value
 	tag      pgconn.CommandTag
-	done     chan struct{} // is closed when nothing more is done with it; nil where nobody waits for that
+	done     chan struct{} // closed when the request is finished, with a result or without; nil = nobody waits for it
 }
 
 // Pipe opens a connection.
@@ -77,20 +77,21 @@ func (p *Pipe) Cut() { _ = p.pgx.PgConn().Conn().Close() }
 // Close ends the connection.
 func (p *Pipe) Close() error {
 	for _, s := range p.idle {
-		_ = s.conn.Close() // holds nothing
+		_ = s.conn.Close() // a strand holds nothing that must be closed
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	return errors.Join(p.connections.Close(), p.pgx.Close(ctx))
 }
 
-// Begin begins a transaction with a statement. If that changes no row, the transaction fails with the error of refused.
+// Begin begins a transaction with a statement, which must change a row or, if it is a SELECT, return one. Otherwise the
+// transaction fails with the error that refused returns. Both are sent with the next statements.
 func (p *Pipe) Begin(query string, args []any, refused func() error) {
 	p.failed, p.apart, p.committed = nil, false, nil
 	p.queue = append(p.queue[:0], &request{text: "BEGIN"}, &request{text: needsRow(query), args: args, refused: refused})
 }
 
-// Commit sends the statements that still wait, commits, and calls what tasks have given to [AtCommit].
+// Commit sends the statements in the queue, commits the transaction, and calls the functions that tasks have passed to [AtCommit].
 func (p *Pipe) Commit() error {
 	end := &request{text: "COMMIT"}
 	p.queue = append(p.queue, end)
@@ -116,7 +117,7 @@ func (p *Pipe) Rollback() error {
 	return err
 }
 
-// flush sends what is queued and reads the answers. The server carries out none of those behind the first that fails.
+// flush sends the statements in the queue and reads their results. Statements after the first one that fails are not executed.
 func (p *Pipe) flush() error {
 	list := p.queue
 	p.queue = nil
@@ -137,7 +138,7 @@ func (p *Pipe) flush() error {
 	return p.failed
 }
 
-// sendAlone sends one statement.
+// sendAlone sends one statement and reads its result.
 func (p *Pipe) sendAlone(r *request) error {
 	ctx := context.Background()
 	if r.plain {
@@ -157,7 +158,8 @@ func (p *Pipe) sendAlone(r *request) error {
 	return r.finish()
 }
 
-// sendTogether sends statements in one round trip, and another one before it if some are new to the server.
+// sendTogether sends statements and reads their results in one round trip. If some of them are not prepared yet, it needs another
+// one before that.
 func (p *Pipe) sendTogether(list []*request) error {
 	if err := p.prepare(list); err != nil {
 		return err
@@ -174,9 +176,10 @@ func (p *Pipe) sendTogether(list []*request) error {
 	return err
 }
 
-// changedResult is the SQLSTATE of a prepared statement whose columns have changed with the tables.
+// changedResult is the SQLSTATE for a prepared statement whose result columns have changed, because tables have changed.
 const changedResult = "0A000"
 
+// write writes statements to a pipeline, and sends them.
 func (p *Pipe) write(line *pgconn.Pipeline, list []*request) error {
 	for _, r := range list {
 		if len(r.args) == 0 && (r.text == "BEGIN" || r.text == "COMMIT") {
@@ -185,7 +188,7 @@ func (p *Pipe) write(line *pgconn.Pipeline, list []*request) error {
 		}
 		statement := p.prepared[r.text]
 		if err := p.builder.Build(p.pgx.TypeMap(), statement, r.args); err != nil {
-			line.SendPipelineSync() // what was sent needs an end
+			line.SendPipelineSync() // ends the pipeline for the statements that were written
 			r.err = fmt.Errorf("%w: %s", err, r.text)
 			return errors.Join(r.finish(), line.Flush())
 		}
@@ -199,7 +202,7 @@ func (p *Pipe) write(line *pgconn.Pipeline, list []*request) error {
 	return line.Sync()
 }
 
-// prepare has the server keep the statements that are new to it.
+// prepare prepares those statements on the server that are not prepared yet.
 func (p *Pipe) prepare(list []*request) error {
 	if (p.stale || len(p.prepared) > maxPrepared) && p.pgx.PgConn().TxStatus() == 'I' {
 		if err := p.pgx.DeallocateAll(context.Background()); err != nil {
@@ -231,7 +234,7 @@ func (p *Pipe) prepare(list []*request) error {
 		}
 		if p.prepared[r.text] == nil {
 			delete(p.prepared, r.text)
-			p.stale = true // the numbers of the others are taken
+			p.stale = true // a later name could be in use already, since names are numbered by the size of the map
 		}
 	}
 	if closed := line.Close(); err == nil {
@@ -240,7 +243,7 @@ func (p *Pipe) prepare(list []*request) error {
 	return err
 }
 
-// described reads what the server says of a statement that it keeps now.
+// described reads the server's description of a statement that was prepared.
 func (p *Pipe) described(line *pgconn.Pipeline, r *request, name string) error {
 	got, err := line.GetResults()
 	if err != nil {
@@ -253,7 +256,7 @@ func (p *Pipe) described(line *pgconn.Pipeline, r *request, name string) error {
 	return nil
 }
 
-// read reads the answer.
+// read reads the result of the statement.
 func (r *request) read(line *pgconn.Pipeline) error {
 	got, err := line.GetResults()
 	if err != nil {
@@ -269,7 +272,7 @@ func (r *request) read(line *pgconn.Pipeline) error {
 	return r.finish()
 }
 
-// keep reads a row into memory. The driver uses the memory of fields again for the next statement.
+// keep decodes a row and appends it to rows. The driver reuses the memory of fields and raw for the next row.
 func (r *request) keep(fields []pgconn.FieldDescription, raw [][]byte) (err error) {
 	values := make([]driver.Value, len(raw))
 	for i := range raw {
@@ -281,7 +284,7 @@ func (r *request) keep(fields []pgconn.FieldDescription, raw [][]byte) (err erro
 	return nil
 }
 
-// finish notes that there is an answer, and returns its error.
+// finish marks the request as answered, and returns its error.
 func (r *request) finish() error {
 	r.answered = true
 	if r.refused != nil && Code(r.err) == divisionByZero {

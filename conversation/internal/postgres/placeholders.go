@@ -13,13 +13,13 @@ import (
 // statement is a statement with the placeholders of PostgreSQL.
 type statement struct {
 	text   string
-	params []param // of $1, $2, …
+	params []param // the parameters of $1, $2, …
 }
 
-// param says which argument is the value of a placeholder.
+// param identifies the argument for a placeholder.
 type param struct {
-	name   string // of :name; "" = by its number
-	number int    // from 1
+	name   string // the name in :name; "" = the argument is identified by its number
+	number int    // from 1; 0 for a name
 }
 
 // arguments returns the values of the placeholders, in their order.
@@ -28,13 +28,14 @@ func (s *statement) arguments(given []driver.NamedValue) ([]any, error) {
 	for i, p := range s.params {
 		at := p.find(given)
 		if at < 0 {
-			return nil, fmt.Errorf("the statement needs an argument for %s, and has %d arguments: %s", p, len(given), s.text)
+			return nil, fmt.Errorf("argument for %s missing; the statement has %d arguments: %s", p, len(given), s.text)
 		}
 		args[i] = given[at].Value
 	}
 	return args, nil
 }
 
+// find returns the index of the argument for a placeholder, -1 if there is none.
 func (p param) find(given []driver.NamedValue) int {
 	for i, arg := range given {
 		if p.name != "" && arg.Name == p.name || p.name == "" && arg.Name == "" && arg.Ordinal == p.number {
@@ -51,32 +52,33 @@ func (p param) String() string {
 	return "?" + strconv.Itoa(p.number)
 }
 
-// statements keeps the statements that were rewritten before, by their text.
+// statements caches rewritten statements. It is safe for concurrent use.
 type statements struct {
-	kept sync.Map
-	n    atomic.Int32
+	cached sync.Map     // *statement by the text before rewriting
+	n      atomic.Int32 // the number of cached statements
 }
 
-// maxStatements bounds how many statements are kept. The store has a few hundred; those that
-// are composed of filters could become many.
+// maxStatements is about how many statements are cached, at most. The store has a few hundred,
+// but those that are composed of filters could become many.
 const maxStatements = 2000
 
+// of returns the rewritten form of a statement.
 func (s *statements) of(query string) *statement {
-	if kept, known := s.kept.Load(query); known {
-		return kept.(*statement)
+	if cached, known := s.cached.Load(query); known {
+		return cached.(*statement)
 	}
 	made := rewrite(query)
 	if s.n.Load() < maxStatements {
 		s.n.Add(1)
-		s.kept.Store(query, made)
+		s.cached.Store(query, made)
 	}
 	return made
 }
 
-// rewrite gives the placeholders of a statement the form $1. As in SQLite, ? is the next number after
-// the largest so far, ?N is number N, and a :name has the same number wherever it occurs.
-// Literals, quoted identifiers, comments, and casts such as ::text are not changed. Of each
-// Either, the words for PostgreSQL are kept.
+// rewrite converts the placeholders of a statement to the form $1. As in SQLite, ? has the number after
+// the largest so far, ?N has the number N, and a :name has the same number wherever it occurs.
+// Literals, quoted identifiers, comments, and casts such as ::text are not changed. Each Either
+// is replaced by its form for PostgreSQL.
 func rewrite(query string) *statement {
 	r := rewriter{rest: query, places: map[param]int{}}
 	for r.rest != "" {
@@ -85,16 +87,17 @@ func rewrite(query string) *statement {
 	return &statement{text: r.text.String(), params: r.params}
 }
 
+// rewriter is the state of rewriting a statement.
 type rewriter struct {
-	rest    string // what is not read yet
-	text    strings.Builder
-	word    bool // the last character belongs to an identifier or a number
-	largest int  // number of a placeholder so far
+	rest    string          // the part that was not read yet
+	text    strings.Builder // the rewritten part
+	word    bool            // whether the last character belongs to an identifier or a number
+	largest int             // the largest number of a placeholder so far
 	params  []param
-	places  map[param]int // index in params, plus 1
+	places  map[param]int // the number of each parameter in the rewritten statement
 }
 
-// step copies the next token, or writes the placeholder that it is.
+// step reads the next token. It converts a placeholder or an Either, and copies any other token.
 func (r *rewriter) step() {
 	switch {
 	case strings.HasPrefix(r.rest, "--"):
@@ -109,6 +112,7 @@ func (r *rewriter) step() {
 	}
 }
 
+// character reads a token that its first character identifies.
 func (r *rewriter) character() {
 	switch c := r.rest[0]; c {
 	case '\'':
@@ -166,13 +170,13 @@ func (r *rewriter) dollar() {
 	r.word = true
 }
 
-// numbered writes a placeholder whose sign is followed by a number of n digits. With none, it is the next number.
+// numbered writes a placeholder ? or $ that is followed by a number of n digits. If n is 0, the placeholder has the next number.
 func (r *rewriter) numbered(n int) {
 	number := r.largest + 1
 	if n > 0 {
 		asked, err := strconv.Atoi(r.rest[1 : n+1])
 		if err != nil || asked < 1 {
-			r.copy(n + 1) // the server says what is wrong with it
+			r.copy(n + 1) // the server will refuse it with an error
 			return
 		}
 		number = asked
@@ -182,7 +186,7 @@ func (r *rewriter) numbered(n int) {
 	r.use(param{number: number})
 }
 
-// name writes :name.
+// name writes a placeholder :name, or copies a colon that does not begin one.
 func (r *rewriter) name() {
 	n := wordLength(r.rest[1:])
 	if r.word || n == 0 || isDigit(r.rest[1]) {
@@ -197,7 +201,7 @@ func (r *rewriter) name() {
 	r.use(named)
 }
 
-// use writes the placeholder of a parameter.
+// use writes the placeholder $N of a parameter.
 func (r *rewriter) use(p param) {
 	if r.places[p] == 0 {
 		r.params = append(r.params, p)
@@ -208,6 +212,7 @@ func (r *rewriter) use(p param) {
 	r.word = true
 }
 
+// lineLength returns the length of the first line, without its end.
 func lineLength(text string) int {
 	if n := strings.IndexByte(text, '\n'); n >= 0 {
 		return n

@@ -1,6 +1,7 @@
 // Package postgres connects database/sql to a PostgreSQL server, for statements that SQLite
-// accepts, too: it numbers their placeholders, stores flags as 0 and 1, and reads another
-// statement while the rows of one are still being read. Only this package and cluster name the driver.
+// accepts, too. It converts their placeholders, stores booleans as 0 and 1, and lets a
+// connection execute a statement while the rows of another are still being read. Only this
+// package and cluster import the driver, pgx.
 package postgres
 
 import (
@@ -21,7 +22,7 @@ type Connector struct {
 	statements *statements
 }
 
-// NewConnector returns a connector to the server that config names.
+// NewConnector returns a connector to the database of a config.
 func NewConnector(config *Config) *Connector {
 	return &Connector{config: config, statements: &statements{}}
 }
@@ -35,14 +36,15 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{pgx: raw, statements: c.statements}, nil
 }
 
-// OpenPlain opens a database for a library that has statements of its own for PostgreSQL: nothing is
-// rewritten, and values have the types of pgx.
+// OpenPlain opens a database for a library that writes its statements for PostgreSQL. Statements are
+// not rewritten, and values have the types of pgx.
 func OpenPlain(config *Config) *sql.DB { return stdlib.OpenDB(*config) }
 
 // Driver implements driver.Connector.
 func (c *Connector) Driver() driver.Driver { return opener{} }
 
-// opener opens connections by their URL. database/sql asks for it, and never uses it.
+// opener opens connections by their URL. The interface driver.Connector requires it, but database/sql
+// does not use it here.
 type opener struct{}
 
 // Open implements driver.Driver.

@@ -13,25 +13,25 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// resultFormats has the server send numbers and bytes as they are, and all else as text.
+// resultFormats makes the server send booleans, integers and bytes in binary format. Other values come as text.
 var resultFormats = pgx.QueryResultFormatsByOID{
 	pgtype.BoolOID: pgtype.BinaryFormatCode, pgtype.ByteaOID: pgtype.BinaryFormatCode,
 	pgtype.Int2OID: pgtype.BinaryFormatCode, pgtype.Int4OID: pgtype.BinaryFormatCode, pgtype.Int8OID: pgtype.BinaryFormatCode,
 }
 
-// rows are the rows of a query. The server sends them while they are read, until another statement
-// is executed: then those that are left are read into memory first.
+// rows are the rows of a query, which come from the server while they are read. When the connection is
+// needed for another statement, the remaining rows are read into memory.
 type rows struct {
 	conn   *conn
 	sent   pgx.Rows
-	first  bool // a row was read that Next has not returned yet
+	first  bool // sent is at the first row, which Next has not returned yet
 	fields []pgconn.FieldDescription
-	kept   [][]driver.Value // those that were read into memory
-	ended  bool             // the server has sent all
+	kept   [][]driver.Value // the rows that were read into memory
+	ended  bool             // the server has sent all rows
 	err    error
 }
 
-// read returns the rows of a query. It reads the first one, since the server sends most errors in its place.
+// read returns the rows of a query. It waits for the first row, since the server sends most errors in place of it.
 func (c *conn) read(sent pgx.Rows) (driver.Rows, error) {
 	r := &rows{conn: c, sent: sent, first: sent.Next()}
 	if err := sent.Err(); err != nil {
@@ -46,7 +46,7 @@ func (c *conn) read(sent pgx.Rows) (driver.Rows, error) {
 	return r, nil
 }
 
-// finishReading reads the rows that the server still sends into memory.
+// finishReading reads the rows of a query that have not come yet into memory, if there are any.
 func (c *conn) finishReading() error {
 	if c.reading == nil {
 		return nil
@@ -85,7 +85,7 @@ func (r *rows) Next(values []driver.Value) error {
 	return r.receive(values)
 }
 
-// receive reads the next row that the server sends.
+// receive reads the next row from the server. It returns io.EOF after the last one.
 func (r *rows) receive(values []driver.Value) error {
 	if r.ended {
 		if r.err != nil {
@@ -125,7 +125,7 @@ func (r *rows) Close() error {
 	return r.err
 }
 
-// valueOf decodes a value that the server has sent. As SQLite does, it returns integers for flags.
+// valueOf decodes a value that the server has sent. Like SQLite, it returns 0 or 1 for booleans.
 func valueOf(field pgconn.FieldDescription, raw []byte) (driver.Value, error) {
 	if raw == nil {
 		return nil, nil

@@ -13,50 +13,51 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Shared carries out short reads of many goroutines on one connection. Those that come while others are on their way
-// go to the server together afterwards, in one round trip.
+// Shared executes short reads of many goroutines on one connection. Reads that come during a round trip are sent
+// together in the next one.
 //
-// A read whose statement fails, or shares a round trip with one that fails, returns ErrNotShared, and so does every read
-// while there is no connection. Its caller repeats it on a connection of its own, whose error counts. The end of a read's
-// context ends the waiting of its caller alone.
+// A read returns ErrNotShared if its statement fails, if it shares a round trip with a statement that fails, or if there is no
+// connection. The caller then repeats the read on another connection, and takes its error from there. When the context of a read
+// ends, the caller stops waiting; the server still executes the read.
 type Shared struct {
 	connector *Connector
-	reads     *sql.DB // whose connections are those of single reads: each a *sharedRead
+	reads     *sql.DB // its connections are of the type sharedRead
 
 	mu        sync.Mutex
-	waiting   []*request
+	waiting   []*request // the reads for the next round trips
 	connected bool
-	busy      bool      // a goroutine sends what waits, or connects
+	busy      bool      // whether a goroutine connects, or sends the waiting reads
 	retryAt   time.Time // when the next attempt to connect may begin
 	closed    bool
 	working   sync.WaitGroup
 
-	pipe *Pipe // of the goroutine that makes Shared busy; nil while there is no connection
+	pipe *Pipe // used only by the goroutine that makes Shared busy; nil = there is no connection
 }
 
-// ErrNotShared says that a read was not carried out, and is to be repeated on a connection of its own.
+// ErrNotShared says that a read must be repeated on another connection.
 var ErrNotShared = errors.New("the read needs a connection of its own")
 
 const (
-	sharedStatement = time.Second     // after which the server ends a statement: it is not short
-	sharedTogether  = 5 * time.Second // after which the connection to a server that does not answer is broken
-	sharedRetry     = time.Second     // pause after an attempt to connect that failed
-	maxTogether     = 64              // reads in a round trip
+	sharedStatement = time.Second     // the statement_timeout of the server: a longer read is not for a shared connection
+	sharedTogether  = 5 * time.Second // how long connecting or a round trip may take until the connection is broken off
+	sharedRetry     = time.Second     // the pause after an attempt to connect
+	maxTogether     = 64              // the maximum number of reads in a round trip
 )
 
-// Shared returns the shared connection to the server, which the first read opens. Where the server keeps no
-// statements, as behind a pooler, each would need a round trip of its own, so that nothing is shared.
+// Shared returns the shared connection to the server. The first read opens it. If the server does not keep prepared
+// statements, as behind a connection pooler, each read would need a round trip of its own; then every read returns
+// ErrNotShared.
 func (c *Connector) Shared() *Shared {
 	config := c.config.Copy()
 	config.RuntimeParams["statement_timeout"] = fmt.Sprint(sharedStatement.Milliseconds())
 	s := &Shared{connector: &Connector{config: config, statements: c.statements}}
 	s.closed = config.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 	s.reads = sql.OpenDB(sharedReads{s})
-	s.reads.SetMaxIdleConns(maxTogether) // each is a few bytes
+	s.reads.SetMaxIdleConns(maxTogether) // each takes a few bytes of memory
 	return s
 }
 
-// Query carries out a read with others. All of its rows are in memory.
+// Query executes a read, together with others. It reads all rows into memory.
 func (s *Shared) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return s.reads.QueryContext(EndedByDriver(ctx), query, args...)
 }
@@ -71,8 +72,8 @@ func (s *Shared) Close() error {
 	return s.reads.Close()
 }
 
-// ask has a statement carried out.
-func (s *Shared) ask(ctx context.Context, r *request) error {
+// execute queues a statement and waits until it has a result. The error is ErrNotShared, or that of ctx.
+func (s *Shared) execute(ctx context.Context, r *request) error {
 	if !s.enqueue(r) {
 		return ErrNotShared
 	}
@@ -87,7 +88,8 @@ func (s *Shared) ask(ctx context.Context, r *request) error {
 	return nil
 }
 
-// enqueue reports whether a statement will be carried out, or at least its channel closed.
+// enqueue queues a statement, whose channel done will be closed then. It reports false if there is no connection; it may start
+// connecting.
 func (s *Shared) enqueue(r *request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +106,7 @@ func (s *Shared) enqueue(r *request) bool {
 	return false
 }
 
-// work starts a goroutine unless one is at work. The caller holds mu.
+// work calls do in a new goroutine, unless one is busy. The caller must hold mu.
 func (s *Shared) work(do func()) {
 	if !s.busy {
 		s.busy = true
@@ -123,14 +125,15 @@ func (s *Shared) connect() {
 	s.retryAt = time.Now().Add(sharedRetry)
 }
 
-// send carries out what waits, until nothing does.
+// send executes the waiting reads until there are none.
 func (s *Shared) send() {
 	for list := s.next(); len(list) > 0; list = s.next() {
 		s.carryOut(list)
 	}
 }
 
-// next takes the statements that share the next round trip. With none, Shared is busy no more.
+// next returns the statements for the next round trip, and removes them from the waiting ones. If there are none, it ends the busy
+// state.
 func (s *Shared) next() []*request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,14 +144,14 @@ func (s *Shared) next() []*request {
 	return list
 }
 
-// carryOut sends statements together. After an error, those behind the one that failed have no answer.
+// carryOut sends statements together. After an error, the statements after the failed one have no result.
 func (s *Shared) carryOut(list []*request) {
 	defer func() {
 		for _, r := range list {
 			close(r.done)
 		}
 	}()
-	if s.pipe == nil { // it was lost while these were waiting
+	if s.pipe == nil { // the connection was lost while the statements were waiting
 		return
 	}
 	cut := time.AfterFunc(sharedTogether, s.pipe.Cut)
@@ -163,13 +166,13 @@ func (s *Shared) carryOut(list []*request) {
 
 func (s *Shared) disconnect() {
 	if s.pipe != nil {
-		s.pipe.Cut() // there is nothing to say goodbye for, and the server may not listen
+		s.pipe.Cut() // closing in good order could take long, if the server does not answer
 		_ = s.pipe.Close()
 		s.pipe = nil
 	}
 }
 
-// sharedReads makes the connections that database/sql has for single reads.
+// sharedReads is the connector of Shared.reads.
 type sharedReads struct{ shared *Shared }
 
 // Connect implements driver.Connector.
@@ -180,7 +183,7 @@ func (c sharedReads) Connect(context.Context) (driver.Conn, error) {
 // Driver implements driver.Connector.
 func (sharedReads) Driver() driver.Driver { return opener{} }
 
-// sharedRead is the connection that database/sql has for one read at a time.
+// sharedRead is a connection for database/sql, which has one read at a time.
 type sharedRead struct {
 	shared *Shared
 }
@@ -194,14 +197,14 @@ func (c sharedRead) QueryContext(ctx context.Context, query string, given []driv
 	}
 	for i, arg := range args {
 		if value, is := arg.([]byte); is {
-			args[i] = bytes.Clone(value) // the caller may be gone before it is sent
+			args[i] = bytes.Clone(value) // the caller may return, and change the bytes, before they are sent
 		}
 	}
 	if end, is := ctx.Value(endKey{}).(context.Context); is {
 		ctx = end
 	}
 	r := &request{text: statement.text, args: args, done: make(chan struct{})}
-	if err := c.shared.ask(ctx, r); err != nil {
+	if err := c.shared.execute(ctx, r); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -219,4 +222,4 @@ func (sharedRead) Begin() (driver.Tx, error) { return nil, errSharedReads }
 // Close implements driver.Conn.
 func (sharedRead) Close() error { return nil }
 
-var errSharedReads = errors.New("a shared connection carries out single reads only")
+var errSharedReads = errors.New("a shared connection executes only single reads")

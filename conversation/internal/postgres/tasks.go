@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// Tx carries out the statements of a transaction. It is a part of *sql.Tx and of *sql.Conn.
+// Tx executes the statements of a transaction. *sql.Tx and *sql.Conn implement it.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Task is a part of a transaction. Several tasks of a [Pipe] run by turns, never at the same time.
+// Task is a part of a transaction. Several tasks of a [Pipe] run in turns, never at the same time.
 type Task struct {
-	Do []func(ctx context.Context, tx Tx) error // one after the other
+	Do []func(ctx context.Context, tx Tx) error // called one after the other
 
-	// Ahead lets the task go on before a statement without rows is carried out, until it asks for rows, or how many were changed.
-	// The error of such a statement may come with a later statement, or with the transaction.
+	// Ahead lets the task continue before an Exec is executed, until it needs rows or the number of changed rows. The
+	// error of the Exec may come from a later statement, or from the transaction.
 	Ahead bool
 }
 
-// Run carries out tasks, and returns when they have ended; some of their statements may still wait for the next task, or
-// for Commit. The error is that of the first task, in their order, that failed by itself. After an error the caller
-// rolls back.
+// Run runs tasks until all have ended. Some of their statements may still be in the queue; a later Run or Commit sends them.
+// The error is that of the first task, in their order, that did not fail just because the transaction had failed. After an
+// error, the caller must call Rollback.
 func (p *Pipe) Run(tasks ...Task) error {
 	list := make([]*running, 0, len(tasks))
 	defer func() {
@@ -61,10 +61,10 @@ func (p *Pipe) Run(tasks ...Task) error {
 	}
 }
 
-// end lets all tasks end after the transaction has failed, and returns why it did.
+// end lets all tasks end after the transaction has failed, and returns the error of Run.
 func (p *Pipe) end(list []*running, failed error) error {
 	for _, r := range list {
-		r.next() // statements fail from now on
+		r.next() // every statement of the task fails now
 		if r.err != nil && !p.apart && !errors.Is(r.err, errElsewhere) {
 			return r.err
 		}
@@ -72,13 +72,14 @@ func (p *Pipe) end(list []*running, failed error) error {
 	return failed
 }
 
-// running is a task under way.
+// running is a task that was started.
 type running struct {
-	next func() (struct{}, bool) // goes on until the task waits for answers; false = it has ended
+	next func() (struct{}, bool) // continues the task until it waits for results; false = the task has ended
 	stop func()
-	err  error // of the task that has ended
+	err  error // the error of the task, once it has ended
 }
 
+// start starts a task, which runs only during next.
 func (p *Pipe) start(task Task) (*running, error) {
 	s, err := p.strand()
 	if err != nil {
@@ -97,23 +98,23 @@ func (p *Pipe) start(task Task) (*running, error) {
 	return r, nil
 }
 
-// strand is the connection that database/sql has for one task.
+// strand is the connection of one task for database/sql.
 type strand struct {
 	pipe    *Pipe
 	conn    *sql.Conn
-	ahead   bool
-	wait    func() bool // until what is queued was sent; false = never
-	pending []*request  // whose answers the task has not seen
-	size    int         // of their arguments, in bytes
+	ahead   bool        // Task.Ahead
+	wait    func() bool // waits until the queue was sent; false = the task must end
+	pending []*request  // the statements whose results the task has not seen
+	size    int         // the size of their arguments in bytes
 }
 
-// A task that is further ahead waits until its statements are carried out.
+// A task that is ahead waits for the results of its pending statements when they reach one of these limits.
 const (
 	maxPending = 64
-	maxSize    = 256 << 10
+	maxSize    = 256 << 10 // bytes of their arguments
 )
 
-// errElsewhere says that a task failed only because the transaction did.
+// errElsewhere says that a task failed only because the transaction had failed.
 var errElsewhere = errors.New("another part of the transaction failed")
 
 // strand returns a connection for a task.
@@ -137,9 +138,9 @@ func (p *Pipe) strand() (s *strand, err error) {
 // pipeKey is the key of the Pipe in the context of a task.
 type pipeKey struct{}
 
-// AtCommit has do called when the transaction is committed to which the context of a task belongs, and all its
-// statements have their answers. It is not called if the answer to the COMMIT was lost. AtCommit reports
-// false, and does nothing, where ctx is not that of a task.
+// AtCommit makes the Pipe call do after the COMMIT of the present transaction, when the results of all statements are known.
+// do is not called if the transaction fails, or if the result of the COMMIT is lost. ctx must be the context of a task;
+// otherwise AtCommit does nothing and reports false.
 func AtCommit(ctx context.Context, do func()) bool {
 	pipe, is := ctx.Value(pipeKey{}).(*Pipe)
 	if is {
@@ -148,9 +149,9 @@ func AtCommit(ctx context.Context, do func()) bool {
 	return is
 }
 
-// Require carries out a statement in a task that must change a row, or, if it is a SELECT, return one. Otherwise the transaction
-// fails with the error of refused. The server decides that, so the task need not wait for the answer. Require reports false, and
-// does nothing, where ctx is not that of a task.
+// Require executes a statement that must change a row or, if it is a SELECT, return one. Otherwise the transaction fails with the
+// error that refused returns. The server checks that, so the task need not wait for the result. ctx must be the context of a task;
+// otherwise Require does nothing and reports false.
 func Require(ctx context.Context, tx Tx, refused func() error, statement string, args ...any) (done bool, err error) {
 	if _, is := ctx.Value(pipeKey{}).(*Pipe); !is {
 		return false, nil
@@ -159,11 +160,11 @@ func Require(ctx context.Context, tx Tx, refused func() error, statement string,
 	return true, err
 }
 
-// refusedKey is the key of the function refused in the context of a statement.
+// refusedKey is the key for the function refused in the context of a statement.
 type refusedKey struct{}
 
-// needsRow returns a statement that fails with the code divisionByZero unless another one, which returns one column 1 for each
-// row, returns a row.
+// needsRow returns a statement that executes another one, and fails with the code divisionByZero if that changes or, as a SELECT,
+// returns no row.
 func needsRow(statement string) string {
 	if !IsSelect(statement) {
 		statement += " RETURNING 1"
@@ -176,6 +177,7 @@ func IsSelect(statement string) bool {
 	return strings.HasPrefix(strings.TrimSpace(statement), "SELECT")
 }
 
+// do calls the functions of a task until the first error.
 func (s *strand) do(task Task) error {
 	ctx := context.WithValue(context.Background(), pipeKey{}, s.pipe)
 	for _, do := range task.Do {
@@ -186,8 +188,8 @@ func (s *strand) do(task Task) error {
 	return nil
 }
 
-// ask queues a statement.
-func (s *strand) ask(query string, given []driver.NamedValue) (*request, error) {
+// enqueue queues a statement.
+func (s *strand) enqueue(query string, given []driver.NamedValue) (*request, error) {
 	if s.pipe.failed != nil {
 		return nil, errElsewhere
 	}
@@ -210,7 +212,7 @@ func (s *strand) ask(query string, given []driver.NamedValue) (*request, error) 
 	return r, nil
 }
 
-// await waits until a statement and those before it are carried out.
+// await waits for the results of a statement and of the pending ones before it. It returns the first error among them.
 func (s *strand) await(r *request) error {
 	for !r.answered {
 		if s.pipe.failed == nil && !s.wait() || s.pipe.failed != nil {
@@ -232,7 +234,7 @@ func (s *strand) await(r *request) error {
 
 // ExecContext implements driver.ExecerContext.
 func (s *strand) ExecContext(ctx context.Context, query string, given []driver.NamedValue) (driver.Result, error) {
-	r, err := s.ask(query, given)
+	r, err := s.enqueue(query, given)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +250,7 @@ func (s *strand) ExecContext(ctx context.Context, query string, given []driver.N
 
 // QueryContext implements driver.QueryerContext.
 func (s *strand) QueryContext(_ context.Context, query string, given []driver.NamedValue) (driver.Rows, error) {
-	r, err := s.ask(query, given)
+	r, err := s.enqueue(query, given)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +260,7 @@ func (s *strand) QueryContext(_ context.Context, query string, given []driver.Na
 	return r, nil
 }
 
-// result is what a statement has changed, which may not be known yet.
+// result is the result of an Exec, which may not be known yet.
 type result struct {
 	strand  *strand
 	request *request
@@ -292,7 +294,7 @@ func (s *strand) CheckNamedValue(arg *driver.NamedValue) error { return checkNam
 
 // Begin implements driver.Conn.
 func (s *strand) Begin() (driver.Tx, error) {
-	return nil, errors.New("tasks begin no transaction: the pipe does")
+	return nil, errors.New("a task can't begin a transaction")
 }
 
 // Close implements driver.Conn.
@@ -300,10 +302,10 @@ func (s *strand) Close() error { return nil }
 
 // Prepare implements driver.Conn.
 func (s *strand) Prepare(string) (driver.Stmt, error) {
-	return nil, errors.New("tasks do not prepare statements: the pipe does")
+	return nil, errors.New("a task can't prepare statements")
 }
 
-// strands makes the connections of tasks for database/sql.
+// strands is the connector of Pipe.connections.
 type strands struct{ pipe *Pipe }
 
 // Connect implements driver.Connector.

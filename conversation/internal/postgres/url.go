@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// connectWait is how long a connection may take to be made, unless the URL says otherwise.
+// connectWait is how long connecting may take, unless the URL sets another time.
 const connectWait = 5 * time.Second
 
 // IsURL reports whether a text is the URL of a database, not the path of a file.
@@ -16,9 +16,9 @@ func IsURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
-// ParseURL returns how to connect to the database of a URL. What the URL leaves open comes from the
-// environment and the files that libpq reads: PGPASSWORD, ~/.pgpass and so on. The error
-// shows no password.
+// ParseURL returns the config for the database of a URL. Settings that the URL does not have come
+// from the environment and the files that libpq reads, such as PGPASSWORD and ~/.pgpass. The error
+// does not show passwords.
 func ParseURL(text string) (*Config, error) {
 	config, err := pgx.ParseConfig(text)
 	if err != nil {
@@ -36,7 +36,7 @@ func ParseURL(text string) (*Config, error) {
 	return config, nil
 }
 
-// Redact returns a URL without its secrets, for logs and people.
+// Redact returns a URL without its passwords, for logs and people. It returns "postgres://" for an invalid one.
 func Redact(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
