@@ -7,12 +7,13 @@ import (
 	"parley/conversation/internal/turns"
 )
 
-// On PostgreSQL the index is two plain tables, message_words and message_ranks, whose columns of the type tsvector have GIN
-// indexes. A lexeme is a word behind a letter that says where it stands: s for what was said, c for calls of tools. Phrases are
-// found in the words in their order, beside that: a tsvector keeps at most 255 positions of a word.
+// On PostgreSQL the index consists of two ordinary tables, message_words and message_ranks, which have columns of the type tsvector
+// with GIN indexes. A lexeme is a word with a letter in front, which says where the message has it: s for what was said, c for tool
+// calls; in message_ranks, u for tool calls and the results of tools. A tsvector keeps at most 255 positions of a word, so phrases
+// are looked for in the columns said and called, which have the words in their order.
 //
-// Ids are no order of commits there, since several processes write. So no cursor says how far the index has come: the table
-// unindexed_messages lists what is missing, filled by a trigger.
+// Several processes write there, so ids are not in the order of commits, and a cursor could skip messages. Instead, a trigger
+// lists the messages that are missing in the index in the table unindexed_messages.
 
 // CatchUp brings the index up to date before a search.
 func CatchUp(ctx context.Context, d *db.DB) {
@@ -24,8 +25,8 @@ func CatchUp(ctx context.Context, d *db.DB) {
 	d.CatchUp(ctx, updateNewRanks)
 }
 
-// updateListed adds the oldest messages that are listed, as many as fit into a transaction. done reports that none is listed.
-// Another process that would add the same messages waits, and then finds that they are no longer listed.
+// updateListed adds the oldest listed messages to the index, as many as fit into a transaction. done reports that none was listed.
+// Another process that would add the same messages waits for the transaction, and then finds them removed from the list.
 func updateListed(ctx context.Context, tx db.Tx) (done bool, err error) {
 	ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT message_id FROM unindexed_messages ORDER BY message_id LIMIT ? FOR UPDATE`, batchRows))
 	if err != nil || len(ids) == 0 {
@@ -52,7 +53,7 @@ func updateListed(ctx context.Context, tx db.Tx) (done bool, err error) {
 	return false, err
 }
 
-// addBoth adds the words of a message and what it is ranked by.
+// addBoth adds a message to the table of words and the table of ranks.
 func (m message) addBoth(ctx context.Context, tx db.Tx) error {
 	if err := m.add(ctx, tx); err != nil {
 		return err
@@ -60,14 +61,14 @@ func (m message) addBoth(ctx context.Context, tx db.Tx) error {
 	return m.addRanks(ctx, tx)
 }
 
-// lexemes is a column of the type tsvector for the tokens of the place ?2 and others behind it. A tsvector holds less than 1 MiB of
-// distinct words. A longer text is found by its beginning.
+// lexemes returns the SQL expression, with its FROM clause, for a tsvector of the tokens of place, which are the parameter ?2, and of
+// others. A tsvector holds less than 1 MiB of distinct words, so a longer text is cut, and found only by its beginning.
 func lexemes(others string) string {
 	return `CAST(CASE WHEN octet_length(t.tokens) < 900000 THEN t.tokens ELSE left(t.tokens, 225000) END AS tsvector)
 		FROM (SELECT CAST(?2 AS text) || ` + others + ` AS tokens) AS t`
 }
 
-// marked is the tokens of a parameter, each behind a letter.
+// marked returns the SQL expression for the tokens of a parameter, each with a letter in front.
 func marked(letter, parameter string) string {
 	return `' ` + letter + `' || replace(CAST(` + parameter + ` AS text), ' ', ' ` + letter + `')`
 }
@@ -84,8 +85,8 @@ var (
 		ON CONFLICT (id) DO UPDATE SET ranks = excluded.ranks`)
 )
 
-// Places returns the letters that stand in front of the words that are searched on PostgreSQL: of message_ranks, or else of
-// message_words; with talkOnly those of what was said alone.
+// Places returns the letters in front of the words to look for on PostgreSQL: those of message_ranks, or else of message_words.
+// With talkOnly, it returns only the letter for what was said.
 func Places(ranks, talkOnly bool) []string {
 	switch {
 	case talkOnly:

@@ -9,18 +9,18 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// The table messages_ranks holds the stemmed words by which found messages are ranked. It has a cursor of its own: a
-// database of an earlier version already has a complete index of words, which search uses until the ranks are complete.
+// The table messages_ranks holds the stemmed words by which messages are ranked. It has its own cursor, since a database of an
+// earlier version has a complete table of words and no ranks. Searches use the table of words until the ranks are complete.
 
 // RanksChoreName names the chore that brings the ranks up to date.
 const RanksChoreName = "the ranks of the search index"
 
-// rankBytes limits the text that is added in one transaction; a longer message is added alone. Stemming takes several times
-// as long as splitting a text into words.
+// rankBytes is batchBytes for the table of ranks. It is smaller, since stemming takes several times as long as splitting a text
+// into words.
 const rankBytes = batchBytes / 4
 
-// updateRanks adds the oldest messages that are missing in messages_ranks, as many as fit into a transaction. done reports
-// that none is missing.
+// updateRanks adds the oldest messages that are missing in the table of ranks, as many as fit into a transaction. done reports
+// that none was missing.
 func updateRanks(ctx context.Context, tx db.Tx) (done bool, err error) {
 	batch, err := next(ctx, tx, "messages_ranks", rankBytes)
 	if err != nil || len(batch) == 0 {
@@ -36,7 +36,7 @@ func updateRanks(ctx context.Context, tx db.Tx) (done bool, err error) {
 	return false, err
 }
 
-// maxRanksBehind is the number of missing messages up to which a search waits until they are added.
+// maxRanksBehind is the maximum number of missing messages that a search adds to the ranks first.
 const maxRanksBehind = 1000
 
 // updateNewRanks is updateRanks for a search. It does nothing if too many messages are missing, as in a database of an
@@ -55,7 +55,7 @@ func skipRanks(ctx context.Context, s *db.Skipper) error {
 	return skipBehind(ctx, s, "messages_ranks", message.addRanks)
 }
 
-// addRanks adds what one message is ranked by.
+// addRanks adds a message to the table of ranks.
 func (m message) addRanks(ctx context.Context, tx db.Tx) error {
 	said, used := m.content, CallsText(m.calls)
 	if m.role == "tool" {
@@ -72,7 +72,7 @@ func (m message) addRanks(ctx context.Context, tx db.Tx) error {
 	return nil
 }
 
-// Ranked reports whether the ranks have all messages that the index of words has.
+// Ranked reports whether the table of ranks has all messages that the table of words has.
 func Ranked(ctx context.Context, q db.Querier) (ranked bool, err error) {
 	err = q.QueryRowContext(ctx, db.Either(`
 		SELECT (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_ranks')

@@ -9,17 +9,17 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// Scrubbing merges all segments of the index, a part at a time: https://www.sqlite.org/fts5.html, sections 6.8 ('merge')
-// and 6.9 ('optimize'). A cursor for each table, with its name in front, says whether it is under way.
+// Scrubbing removes deleted words by merging all segments of the index, a part at a time: https://www.sqlite.org/fts5.html, sections
+// 6.8 ('merge') and 6.9 ('optimize'). For each table that is being scrubbed, there is a cursor with the table's name and scrubSuffix.
 const (
 	scrubSuffix = "_scrub"
-	scrubBegin  = "begin"
-	scrubGoOn   = "go on"
-	scrubPages  = 64 // of the index, merged in one transaction
+	scrubBegin  = "begin" // the cursor of a table whose segments are not marked for merging yet
+	scrubGoOn   = "go on" // the cursor of a table whose segments are being merged
+	scrubPages  = 64      // how many pages of the index are merged in one transaction
 )
 
-// ScheduleScrub has the words of deleted messages removed from the index in the background. It does nothing on PostgreSQL, whose
-// index has no cursors: rows are gone there with the commit, and their bytes when the server vacuums the tables.
+// ScheduleScrub makes the ScrubChore remove the words of deleted messages from the index. It does nothing on PostgreSQL, where deleted
+// rows do not stay in the index; the server frees their bytes when it vacuums the tables.
 func ScheduleScrub(ctx context.Context, tx db.Tx) error {
 	for _, table := range tables {
 		if err := setScrub(ctx, tx, table, scrubBegin); err != nil {
@@ -29,7 +29,7 @@ func ScheduleScrub(ctx context.Context, tx db.Tx) error {
 	return nil
 }
 
-// tables are those of the index.
+// tables are the FTS5 tables of the index.
 var tables = []string{"messages_fts", "messages_ranks"}
 
 func setScrub(ctx context.Context, tx db.Tx, table, state string) error {
@@ -39,7 +39,7 @@ func setScrub(ctx context.Context, tx db.Tx, table, state string) error {
 	return err
 }
 
-// scrub merges a part of the index if that is due. done says that nothing is left to merge.
+// scrub merges a part of the index if it is scheduled. done reports that nothing is left to merge.
 func scrub(ctx context.Context, tx db.Tx) (done bool, err error) {
 	for _, table := range tables {
 		if done, err = scrubTable(ctx, tx, table); err != nil || !done {
@@ -60,7 +60,7 @@ func scrubTable(ctx context.Context, tx db.Tx, table string) (done bool, err err
 	}
 	pages := scrubPages
 	if state == scrubBegin {
-		pages = -scrubPages // which marks all segments for merging
+		pages = -scrubPages // a negative number marks all segments for merging
 	}
 	before, err := db.Changes(ctx, tx)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package wordindex maintains the full-text index of the messages: an FTS5 table with their words, and one with the stemmed
-// words for ranking.
+// Package wordindex maintains the full-text index of the messages and of long files: a table with their words, and a table of
+// ranks with the stemmed words for ranking. On SQLite they are FTS5 tables; listed.go describes those on PostgreSQL.
 //
 // Messages are added to the index in the background, because adding many at once is much cheaper than adding each with its
 // commit. A cursor stores the last added message, so that a crash leaves none out. FTS5 keeps deleted words in older
-// segments of the index until it merges them, so all segments are merged after each deletion.
+// segments of the index until it merges them, so all segments are merged after a deletion.
 package wordindex
 
 import (
@@ -35,19 +35,19 @@ func UpdateChores(path string) []db.Chore {
 	return []db.Chore{{Name: ChoreName, Step: update, Skip: skip}, {Name: RanksChoreName, Step: updateRanks, Skip: skipRanks}}
 }
 
-// ScrubChore returns the chore that removes deleted words from the index. It belongs behind what deletes messages, so that
-// it runs once for many deletions.
+// ScrubChore returns the chore that removes deleted words from the index. In the list of chores it must come after those that
+// delete messages, so that it runs once for many deletions.
 func ScrubChore() db.Chore {
 	return db.Chore{Name: "deleted words in the search index", Step: scrub, Needs: ChoreName}
 }
 
 const (
-	batchRows  = 200       // messages in one transaction, so that no write waits long
-	batchBytes = 512 << 10 // of their text, likewise; a longer message is added alone
+	batchRows  = 200       // the maximum number of messages in one transaction, so that no write waits long
+	batchBytes = 512 << 10 // the maximum number of bytes of their text; a longer message is added alone
 )
 
-// update adds the oldest messages that are missing in the index, as many as fit into a transaction. done reports that none
-// is missing.
+// update adds the oldest messages that are missing in the table of words, as many as fit into a transaction. done reports that
+// none was missing.
 func update(ctx context.Context, tx db.Tx) (done bool, err error) {
 	batch, err := next(ctx, tx, "messages_fts", batchBytes)
 	if err != nil || len(batch) == 0 {
@@ -66,7 +66,7 @@ func update(ctx context.Context, tx db.Tx) (done bool, err error) {
 	return false, err
 }
 
-// sorted sorts messages as they stand in the index: FTS5 begins a new segment where the row falls.
+// sorted sorts messages by their rows in the index, since FTS5 begins a new segment if a row is lower than the one before.
 func sorted(batch []message) []message {
 	slices.SortFunc(batch, func(a, b message) int { return cmp.Compare(a.rowID(), b.rowID()) })
 	return batch
@@ -77,7 +77,7 @@ func skip(ctx context.Context, s *db.Skipper) error {
 	return skipBehind(ctx, s, "messages_fts", message.add)
 }
 
-// skipBehind does the same for the table that a cursor belongs to. one adds a message to that table.
+// skipBehind is skip for the table of a cursor. one adds a message to that table.
 func skipBehind(ctx context.Context, s *db.Skipper, cursor string, one func(message, context.Context, db.Tx) error) error {
 	add := func(ctx context.Context, tx db.Tx, ids []int64) error {
 		for _, id := range ids {
@@ -102,8 +102,8 @@ func skipBehind(ctx context.Context, s *db.Skipper, cursor string, one func(mess
 	})
 }
 
-// MessagesDeleted moves the cursors of the index and of the vectors back to the newest message that is left. SQLite gives
-// the ids of the last rows, when they are deleted, to new rows, which would be passed over.
+// MessagesDeleted moves the cursors of the index and of the vectors back to the newest message that is left. When the last rows
+// of a table are deleted, SQLite gives their ids to new rows, which would be skipped.
 func MessagesDeleted(ctx context.Context, tx db.Tx) error {
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE embeddings SET done = (SELECT coalesce(max(id), 0) FROM messages) WHERE done > (SELECT coalesce(max(id), 0) FROM messages)`); err != nil {
@@ -146,8 +146,8 @@ func MoveSession(ctx context.Context, tx db.Tx, from, to int64) error {
 	}
 }
 
-// rankedUpTo selects the newest message that has ranks, and isIndexed is the condition that a message m has words. On
-// PostgreSQL it first waits for a process that adds some of them.
+// rankedUpTo selects the id up to which messages are in the table of ranks. On PostgreSQL it selects the largest number, after it
+// has waited for other processes that add messages. isIndexed is the condition that a message m is in the table of words.
 var (
 	rankedUpTo = db.Either(`SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_ranks'`,
 		`SELECT 9223372036854775807 - 0 * count(*) FROM (SELECT 1 FROM unindexed_messages FOR UPDATE) AS missing`)
@@ -155,7 +155,7 @@ var (
 		`NOT EXISTS (SELECT 1 FROM unindexed_messages u WHERE u.message_id = m.id)`)
 )
 
-// indexedOf returns the next messages of a session that the index has.
+// indexedOf returns the next messages of a session, after an id, that are in the table of words.
 func indexedOf(ctx context.Context, tx db.Tx, session, after int64) (batch []message, err error) {
 	rows, err := tx.QueryContext(ctx, selectMessages+`
 		WHERE c.session_id = ? AND m.id > ? AND `+isIndexed+`
@@ -174,8 +174,8 @@ func indexedOf(ctx context.Context, tx db.Tx, session, after int64) (batch []mes
 	return batch, rows.Err()
 }
 
-// RowID returns the row of a message in the index. The messages of a conversation stand together, so that a search in it
-// does not read others.
+// RowID returns the row of a message in the index. The rows of a conversation are together, so that a search in it does not read
+// others. seq must be less than 1<<23.
 func RowID(conversation, seq int64) int64 { return conversation<<24 | seq }
 
 // ConversationOf returns the conversation of a row of the index.
@@ -184,7 +184,7 @@ func ConversationOf(rowID int64) int64 { return rowID >> 24 }
 // SeqOf returns the seq of the message at a row of the index.
 func SeqOf(rowID int64) int64 { return rowID & (1<<24 - 1) }
 
-// Pages of files have rows of the index, too: behind the messages of their conversation.
+// Pages of files have rows in the index, too. They come after those of all messages of their conversation.
 const (
 	pageBit    = 1 << 23
 	lastInside = 1<<24 - 1
@@ -220,18 +220,18 @@ func deleteRow(ctx context.Context, tx db.Tx, rowID int64) error {
 	return nil
 }
 
-// The column place has tokens that say where a message belongs. They begin with a character that no word has, so that no
-// text is taken for them.
+// The column place has tokens for the session and the kind of a message. They begin with a character that no word has, so that
+// they match no text.
 const (
-	ownToken      = "\uE000"
+	ownToken      = "\uE000"              // how these tokens begin
 	ToolToken     = ownToken + "tool"     // a tool's result
 	InternalToken = ownToken + "internal" // an internal message
 )
 
-// SessionToken returns the token of a session's messages.
+// SessionToken returns the token of a session's messages. session is the id of the session's row.
 func SessionToken(session int64) string { return ownToken + strconv.FormatInt(session, 10) }
 
-// message is what the index needs of a message.
+// message is a message, or a page of a file, with the columns that the index needs.
 type message struct {
 	id, seq, conversation, session int64
 	role                           string
@@ -241,7 +241,7 @@ type message struct {
 
 func (m message) rowID() int64 { return RowID(m.conversation, m.seq) }
 
-// next returns the next messages behind a cursor, with up to so many bytes of text.
+// next returns the next messages after a cursor, with up to bytes of text; a longer message is returned alone.
 func next(ctx context.Context, tx db.Tx, cursor string, bytes int) (batch []message, err error) {
 	var after int64
 	if err := tx.QueryRowContext(ctx, `SELECT CAST(value AS BIGINT) FROM cursors WHERE name = ?`, cursor).Scan(&after); err != nil {
@@ -250,6 +250,8 @@ func next(ctx context.Context, tx db.Tx, cursor string, bytes int) (batch []mess
 	return read(ctx, tx, `m.id > ?`, after, batchRows, bytes)
 }
 
+// read returns up to n messages that meet a condition with the parameter which, in the order of their ids. It ends before their text
+// exceeds bytes.
 func read(ctx context.Context, q db.Querier, condition string, which any, n, bytes int) (batch []message, err error) {
 	rows, err := q.QueryContext(ctx, selectMessages+`
 		WHERE `+condition+` ORDER BY m.id LIMIT ?`+db.Either(``, ` FOR KEY SHARE OF m`), which, n)
@@ -279,7 +281,7 @@ func scan(rows *sql.Rows) (m message, err error) {
 	return m, err
 }
 
-// add adds one message: its words, and where it belongs.
+// add adds a message to the table of words.
 func (m message) add(ctx context.Context, tx db.Tx) error {
 	if m.content == "" && m.calls == "" {
 		return nil
@@ -291,7 +293,7 @@ func (m message) add(ctx context.Context, tx db.Tx) error {
 	return err
 }
 
-// place returns the tokens that say where a message belongs.
+// place returns the tokens for the session and the kind of a message.
 func (m message) place() string {
 	place := SessionToken(m.session)
 	if m.role == "tool" {
@@ -303,8 +305,8 @@ func (m message) place() string {
 	return place
 }
 
-// CallsText returns the tool calls of a message, given as they are stored, as text with a line for each: "calls
-// write_file: path notes.md content Buy milk". So the name of a file is found, and read without the escapes of JSON.
+// CallsText returns the tool calls of a message, which are given in their stored form, as text with a line for each call: "calls
+// write_file: path notes.md content Buy milk". So searches find the words of arguments, and snippets show no JSON.
 func CallsText(stored string) string {
 	if stored == "" {
 		return ""
@@ -323,8 +325,8 @@ func CallsText(stored string) string {
 	return strings.Join(lines, "\n")
 }
 
-// argumentsText returns the names and values of a JSON text in their order. Models write what they like: a text that is
-// not JSON is returned as it is.
+// argumentsText returns the names and values in a JSON text, in their order. A text that is not JSON, as models sometimes write, is
+// returned unchanged.
 func argumentsText(arguments string) string {
 	decoder := json.NewDecoder(strings.NewReader(arguments))
 	decoder.UseNumber()
