@@ -1,9 +1,9 @@
-// Package filepages adds what long files say to the search index, in pages.
+// Package filepages adds the text of long files to the search index, in pages.
 //
-// A message holds the beginning of a file's text, and is found by it. The pages behind that
-// are in the index beside the messages of their conversation, so that one search finds both.
-// They are added in the background, a few in each transaction. What stores a file or its
-// text has the database note it in unread_files.
+// A message holds the beginning of a file's text, and is found by it. The pages after that
+// have rows of their own in the index, next to the messages of their conversation, so that one
+// search finds both. They are added in the background, a few in each transaction. Triggers list
+// a file in unread_files when it or its text is stored.
 package filepages
 
 import (
@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	pagesAtOnce   = 10  // added in one transaction, so that no write waits long
-	deletedAtOnce = 100 // likewise
+	pagesAtOnce   = 10  // how many pages are added in one transaction, so that no write waits long
+	deletedAtOnce = 100 // how many pages are deleted in one transaction
 )
 
-// Chore returns the task for the store's list of chores. It belongs in front of the one that
-// removes deleted words. database is the path of the database file.
+// Chore returns the chore that adds and deletes pages. In the list of chores it must come before
+// the one that removes deleted words. database is the path or URL of the database.
 func Chore(database string) db.Chore {
 	return db.Chore{Name: "long files in the search index", Step: func(ctx context.Context, tx db.Tx) (done bool, err error) {
 		return step(ctx, tx, database)
@@ -46,7 +46,7 @@ func step(ctx context.Context, tx db.Tx, database string) (done bool, err error)
 	return false, read(ctx, tx, database, file, page)
 }
 
-// deletePages deletes pages of files that are gone. done reports that there is none.
+// deletePages deletes some pages that belong to no file any more. done reports that there were none.
 func deletePages(ctx context.Context, tx db.Tx) (done bool, err error) {
 	ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM file_pages WHERE file_id IS NULL LIMIT ?`, deletedAtOnce))
 	if err != nil || len(ids) == 0 {
@@ -66,8 +66,8 @@ func deletePages(ctx context.Context, tx db.Tx) (done bool, err error) {
 	return false, wordindex.ScheduleScrub(ctx, tx)
 }
 
-// read adds the next pages of a file. What can't be read is left out: search then finds the
-// file by the part that its message holds.
+// read adds the next pages of a file, from the page on; -1 = from the beginning. It leaves out a file
+// that can't be read: search then finds it by the part that its message holds.
 func read(ctx context.Context, tx db.Tx, database string, id, page int64) error {
 	file, err := fileOf(ctx, tx, id)
 	if err != nil {
@@ -76,13 +76,13 @@ func read(ctx context.Context, tx db.Tx, database string, id, page int64) error 
 	if file.message == 0 {
 		return forget(ctx, tx, id)
 	}
-	if page < 0 { // begin
+	if page < 0 {
 		result, err := tx.ExecContext(ctx, `UPDATE file_pages SET file_id = NULL WHERE file_id = ?`, id)
 		if err != nil {
 			return err
 		}
 		if n, err := result.RowsAffected(); err != nil || n > 0 {
-			return err // the pages of an earlier text are deleted first
+			return err // deletePages must delete the pages of an earlier text first
 		}
 	}
 	text, err := Open(ctx, tx, database, file.blob)
@@ -110,16 +110,17 @@ func read(ctx context.Context, tx db.Tx, database string, id, page int64) error 
 	return err
 }
 
+// forget removes a file from unread_files.
 func forget(ctx context.Context, tx db.Tx, id int64) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM unread_files WHERE file_id = ?`, id)
 	return err
 }
 
-// file is a file of a message, as the index needs it.
+// file is a file of a message. The fields are ids of rows, except held.
 type file struct {
-	id, message, conversation, session int64 // message is 0 for a file without one
+	id, message, conversation, session int64 // message is 0 if the file does not exist or has no message
 	blob                               int64
-	held                               int64 // bytes of its text that the message holds
+	held                               int64 // how many bytes of its text the message holds
 }
 
 func fileOf(ctx context.Context, tx db.Tx, id int64) (f file, err error) {
@@ -135,7 +136,7 @@ func fileOf(ctx context.Context, tx db.Tx, id int64) (f file, err error) {
 		return file{}, err
 	}
 	var list []media.File
-	if json.Unmarshal(column, &list) == nil { // what is damaged holds nothing
+	if json.Unmarshal(column, &list) == nil { // a damaged list counts as empty
 		for _, held := range list {
 			if held.ID == f.id {
 				f.held = int64(held.Body.To - held.Body.From)
@@ -145,7 +146,7 @@ func fileOf(ctx context.Context, tx db.Tx, id int64) (f file, err error) {
 	return f, nil
 }
 
-// add adds one page to the index, behind the last of the conversation.
+// add adds one page to the index, in the row after the last page of the conversation.
 func (f file) add(ctx context.Context, tx db.Tx, page int64, said string) error {
 	if strings.TrimSpace(said) == "" {
 		return nil

@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// Size is how many bytes a page of a file's text has.
+	// Size is the size of a page of a file's text in bytes.
 	Size = 12 << 10
 
-	// InMessage is how many bytes of a file's text a message holds at most.
+	// InMessage is how many bytes of a file's text a message holds, at most.
 	InMessage = 256 << 10
 
-	// overlap is how many bytes of the next page are found with a page, so that what stands
-	// on both is found.
+	// overlap is how many bytes of the next page are added to a page, so that a phrase that
+	// begins on one page and ends on the next is found.
 	overlap = 256
 )
 
-// Text is what a file says. It is not for several goroutines at once.
+// Text is the text of a file. It is not safe for concurrent use.
 type Text struct {
 	io.ReaderAt
-	Size  int64 // bytes
+	Size  int64 // in bytes
 	close func() error
 }
 
-// errNoText says that a file has no text, or none that was made yet.
+// errNoText says that a file has no text in UTF-8, or that its text was not extracted yet.
 var errNoText = errors.New("the file has no text")
 
-// Open opens the text of a blob: the one that was made of it, else its bytes if they are
-// text. It is read until ctx ends. database is the path of the database file.
+// Open opens the text of a blob: the text that was extracted from it, or else its bytes if they
+// are text. It can be read until ctx ends. database is the path or URL of the database.
 func Open(ctx context.Context, q db.Querier, database string, blob int64) (*Text, error) {
 	var made []byte
 	err := q.QueryRowContext(ctx, `SELECT data FROM blob_forms WHERE blob_id = ? AND form = 'text'`, blob).Scan(&made)
@@ -60,13 +60,13 @@ func Open(ctx context.Context, q db.Querier, database string, blob int64) (*Text
 	return &Text{reader, b.Size, reader.Close}, nil
 }
 
-// Close releases what the text holds open.
+// Close closes the file of the text, if there is one.
 func (t *Text) Close() error { return t.close() }
 
 // Pages returns how many pages the text has.
 func (t *Text) Pages() int64 { return (t.Size + Size - 1) / Size }
 
-// Page returns a page, numbered from 0, and the first words of the next one.
+// Page returns the page n, from 0 to Pages()-1, and the beginning of the next one.
 func (t *Text) Page(n int64) (string, error) {
 	page := make([]byte, min(Size+overlap, t.Size-n*Size))
 	read, err := t.ReadAt(page, n*Size)
@@ -74,17 +74,17 @@ func (t *Text) Page(n int64) (string, error) {
 		return "", err
 	}
 	page = page[:read]
-	if bytes.IndexByte(page, 0) >= 0 { // another encoding than UTF-8
+	if bytes.IndexByte(page, 0) >= 0 { // the text is not in UTF-8
 		return "", errNoText
 	}
-	for len(page) > 0 && !utf8.RuneStart(page[0]) { // which is on the page before
+	for len(page) > 0 && !utf8.RuneStart(page[0]) { // the character begins on the previous page
 		page = page[1:]
 	}
 	return strings.ToValidUTF8(string(page), " "), nil
 }
 
-// unheld returns the first page that a message does not hold which holds so many bytes of
-// the text.
+// unheld returns the first page that is not completely in a message that holds the first held
+// bytes of the text.
 func (t *Text) unheld(held int64) int64 {
 	if held > 0 && t.Size <= InMessage {
 		return t.Pages() // the message has all of it

@@ -13,12 +13,12 @@ import (
 	"parley/conversation/internal/rows"
 )
 
-// Limits of what is stored, and of what is shown to the model with a message.
+// The limits of what is stored, and of what is shown to the model.
 const (
-	maxKept       = 1000     // messages of a session
-	maxText       = 4000     // characters of a message
-	maxShownText  = 500      // characters of a message that is shown
-	maxShownBytes = 32 << 10 // of all of them
+	maxKept       = 1000     // how many messages of a place are stored
+	maxText       = 4000     // how many characters of a message are stored
+	maxShownText  = 500      // how many characters of a message are shown
+	maxShownBytes = 32 << 10 // how many bytes are shown together
 )
 
 // Line is one message. ID and Name are those of the sender.
@@ -30,8 +30,8 @@ type Line struct {
 	row int64
 }
 
-// Add stores a message of a place, unless it is stored already, and deletes the oldest
-// messages beyond the limit.
+// Add stores a message of a place, unless it is stored already. It then deletes the place's
+// oldest messages if there are more than 1,000.
 func Add(ctx context.Context, tx db.Tx, place, sourceID string, sender []byte, text string, now int64) error {
 	session, err := rows.SessionOf(ctx, tx, place)
 	if err != nil {
@@ -48,8 +48,10 @@ func Add(ctx context.Context, tx db.Tx, place, sourceID string, sender []byte, t
 	return err
 }
 
-// Take returns the newest messages of a place, at most so many, that were not shown to the
-// model yet, one on each line, oldest first. It marks them as shown, unless keep is set.
+// Take returns the newest messages of a place that were not shown to the model yet, one on each
+// line, the oldest first. The parameter most limits their number, and they have at most 32 KiB
+// together; each is cut after 500 characters. Take marks all messages of the place as shown,
+// unless keep is true.
 func Take(ctx context.Context, tx db.Tx, place string, most int, keep bool) (string, error) {
 	session, err := rows.SessionOf(ctx, tx, place)
 	if err != nil {
@@ -78,7 +80,8 @@ func Take(ctx context.Context, tx db.Tx, place string, most int, keep bool) (str
 	return strings.Join(shown, "\n"), nil
 }
 
-// Read returns the newest messages of a session that meet a condition, newest first.
+// Read returns the newest messages of a session that meet an SQL condition, the newest first, at most
+// most.
 func Read(ctx context.Context, q db.Querier, session, condition string, most int) (list []Line, err error) {
 	found, err := q.QueryContext(ctx, `
 		SELECT id, sender, text, created_at FROM group_talk WHERE session = ? AND `+condition+` ORDER BY id DESC LIMIT ?`, session, most)
@@ -102,8 +105,8 @@ func Read(ctx context.Context, q db.Querier, session, condition string, most int
 	return list, found.Err()
 }
 
-// Names returns the shown name of each sender, by id. People who share a name are shown with
-// their ids.
+// Names returns the shown name of each sender, by id. list has the newest message first. If several
+// people have the same name, the id is added for all but the one whose message is the oldest.
 func Names(list []Line) map[string]string {
 	holders, names := map[string]string{}, map[string]string{}
 	for _, line := range slices.Backward(list) {
@@ -119,26 +122,27 @@ func Names(list []Line) map[string]string {
 	return names
 }
 
-// Remove deletes a message of a channel: it was deleted where it was written, or turned
-// out to be for the assistant.
+// Remove deletes a message of a channel. It is for a message that was deleted on the platform, or that
+// turns out to be for the assistant.
 func Remove(ctx context.Context, tx db.Tx, channel, sourceID string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM group_talk WHERE source_id = ? AND substr(session, 1, ?) = ?`, sourceID, len(channel)+1, channel+":")
 	return err
 }
 
-// Edit stores that the author of a message has changed it.
+// Edit replaces the text of a message of a channel, if it is stored.
 func Edit(ctx context.Context, tx db.Tx, channel, sourceID, text string) error {
 	_, err := tx.ExecContext(ctx, `UPDATE group_talk SET text = ? WHERE source_id = ? AND substr(session, 1, ?) = ?`,
 		cut(text, maxText), sourceID, len(channel)+1, channel+":")
 	return err
 }
 
-// Forget deletes all messages of a place: its conversation was deleted for good.
+// Forget deletes all messages of a place. It is for a place whose conversation was deleted.
 func Forget(ctx context.Context, tx db.Tx, place string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM group_talk WHERE session = ?`, place)
 	return err
 }
 
+// cut cuts a text after a number of characters, and adds an ellipsis then.
 func cut(text string, characters int) string {
 	if len(text) <= characters {
 		return text

@@ -1,8 +1,7 @@
 // Package turns counts the turns of a conversation, without reading it from its beginning.
 //
-// A turn begins with a user message that does not follow on another one. Turns are numbered from 1. An answer that is
-// replaced changes no number, and neither does an internal message; only a turn that is taken back frees its number for
-// the next one.
+// A turn begins with a user message that does not follow another user message. Turns are numbered from 1. Only messages
+// that are visible count, so a turn that is taken back frees its number for the next one.
 package turns
 
 import (
@@ -14,14 +13,14 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// InTalk is the condition on a row of messages that it is part of the talk, as people read it and as the model is shown
-// it: neither replaced nor taken back nor internal.
+// InTalk is the condition that a row of messages is visible to people and to the model: neither replaced nor taken back nor
+// internal.
 const InTalk = `messages.state NOT IN ('replaced', 'undone') AND messages.internal = 0`
 
-// InTalkOf is InTalk for a table of messages that has another name in a statement.
+// InTalkOf is InTalk for a statement in which the table messages has another name.
 func InTalkOf(name string) string { return strings.ReplaceAll(InTalk, "messages.", name+".") }
 
-// storedEvery is the distance between messages for which the number of turns up to them is stored.
+// storedEvery is the distance between the seqs for which the number of turns up to them is stored.
 const storedEvery = 16
 
 // startsAfter selects the user messages of the conversation ?1 that begin a turn, after a seq.
@@ -31,7 +30,7 @@ func startsAfter(seq string) string {
 		SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq < m.seq AND ` + InTalk + ` ORDER BY seq DESC LIMIT 1)`
 }
 
-// Of returns the number of the turn that a message is in; of the last message it is how many turns there are.
+// Of returns the number of the turn that a message is in. For the last message, that is the number of turns.
 func Of(ctx context.Context, q db.Querier, conversation, seq int64) (turn int64, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT coalesce(stored.exchanges, 0) + (SELECT count(*) `+startsAfter(`coalesce(stored.seq, 0)`)+` AND seq <= ?2)
@@ -41,7 +40,7 @@ func Of(ctx context.Context, q db.Querier, conversation, seq int64) (turn int64,
 	return turn, err
 }
 
-// Unanswered reports whether the last message of a conversation is a user's.
+// Unanswered reports whether the last visible message of a conversation is a user message.
 func Unanswered(ctx context.Context, q db.Querier, conversation int64) (unanswered bool, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT coalesce((SELECT role = 'user' FROM messages WHERE conversation_id = ? AND `+InTalk+` ORDER BY seq DESC LIMIT 1), false)`,
@@ -49,7 +48,7 @@ func Unanswered(ctx context.Context, q db.Querier, conversation int64) (unanswer
 	return unanswered, err
 }
 
-// Starts returns the first messages of up to n turns, from the number turn on.
+// Starts returns the seqs of the first messages of up to n turns, beginning with the number turn.
 func Starts(ctx context.Context, q db.Querier, conversation, turn, n int64) (seqs []int64, err error) {
 	from, before, err := nearest(ctx, q, conversation, turn)
 	if err != nil {
@@ -58,7 +57,8 @@ func Starts(ctx context.Context, q db.Querier, conversation, turn, n int64) (seq
 	return db.Column[int64](q.QueryContext(ctx, `SELECT seq `+startsAfter(`?2`)+` ORDER BY seq LIMIT ?3 OFFSET ?4`, conversation, from, n, turn-before-1))
 }
 
-// nearest returns the last stored count that is less than a turn's number, and the message that it counts up to.
+// nearest returns the last stored number of turns that is less than a turn's number, and the seq for which it is stored.
+// Both are 0 if there is none.
 func nearest(ctx context.Context, q db.Querier, conversation, turn int64) (seq, count int64, err error) {
 	err = q.QueryRowContext(ctx, `SELECT seq, exchanges FROM exchange_counts
 		WHERE conversation_id = ? AND exchanges < ? ORDER BY seq DESC LIMIT 1`, conversation, turn).Scan(&seq, &count)
@@ -68,8 +68,8 @@ func nearest(ctx context.Context, q db.Querier, conversation, turn int64) (seq, 
 	return seq, count, err
 }
 
-// Store stores the number of turns up to a message if the message is one of those for which it is stored. It is called
-// for each message once, in their order.
+// Store stores the number of turns up to a message, if it is stored for the message's seq. Call it for all messages in their
+// order.
 func Store(ctx context.Context, tx db.Tx, conversation, seq int64) error {
 	if seq%storedEvery != 0 {
 		return nil
