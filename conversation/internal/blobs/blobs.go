@@ -1,6 +1,6 @@
-// Package blobs keeps the bytes of files, each once by its content: small ones in
-// pieces in the database, large ones in a folder beside it, and on PostgreSQL all of them in the
-// database. A blob that no row of the table files names is deleted.
+// Package blobs keeps the bytes of files as blobs. Files with the same bytes share a blob. With
+// SQLite, small blobs are in the database and large ones in a folder beside it; on PostgreSQL, all
+// are in the database. A blob that no row of the table files names is deleted.
 package blobs
 
 import (
@@ -16,23 +16,23 @@ import (
 	"parley/conversation/internal/sqlitefile"
 )
 
-// Piece is how many bytes of a blob one row of blob_pieces has; the last one may have
+// Piece is how many bytes of a blob a row of blob_pieces has. The last row of a blob may have
 // fewer.
 const Piece = 1 << 20
 
-// Folder returns the folder of the large blobs of a database. It may not exist.
+// Folder returns the path of the folder for the large blobs of a database. It may not exist.
 func Folder(database string) string { return database + sqlitefile.FolderSuffix }
 
-// Blob is what the database knows of a blob.
+// Blob is a row of the table blobs.
 type Blob struct {
 	ID        int64
-	Hash      string // SHA-256, in hexadecimal
-	Size      int64
-	MediaType string // as the bytes show
-	Path      string // name in the folder, "" when the bytes are in the database
+	Hash      string // SHA-256 of the bytes in hexadecimal
+	Size      int64  // bytes
+	MediaType string // the media type that was found from the bytes
+	Path      string // the name of its file in the folder, "" if the bytes are in the database
 }
 
-// Select begins a query for blobs, which ends with a condition on b.
+// Select is the beginning of a query for blobs. A condition on b may follow.
 const Select = `SELECT b.id, b.hash, b.size, b.media_type, b.path FROM blobs b `
 
 // Scan reads a row of Select.
@@ -41,8 +41,8 @@ func Scan(row interface{ Scan(...any) error }) (b Blob, err error) {
 	return b, err
 }
 
-// find returns the blob with the hash, for a file that will name it. ok is false when there is
-// none. On PostgreSQL the blob is not deleted until the transaction has ended.
+// find returns the blob with a hash, for a file that will name it. ok is false if there is none.
+// On PostgreSQL it locks the blob, so that others can't delete it until the transaction has ended.
 func find(ctx context.Context, tx db.Tx, hash string) (b Blob, ok bool, err error) {
 	b, err = Scan(tx.QueryRowContext(ctx, Select+`WHERE b.hash = ?`+db.Either(``, ` FOR KEY SHARE`), hash))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -51,21 +51,22 @@ func find(ctx context.Context, tx db.Tx, hash string) (b Blob, ok bool, err erro
 	return b, err == nil, err
 }
 
-// Reader reads a blob from any place. The caller closes it.
+// Reader reads a blob from any offset. The caller must close it.
 type Reader struct {
 	Blob
 
 	ctx  context.Context
 	q    db.Querier
-	file *os.File // nil: the bytes are in the database
-	n    int64    // of the piece that was read last
-	last []byte   // that piece
+	file *os.File // nil = the bytes are in the database
+	n    int64    // the number of the piece that was read last, -1 = none was
+	last []byte   // this piece
 }
 
-// ErrMissing says that the bytes of a blob are not where they were stored.
+// ErrMissing says that bytes of a blob are missing in the folder or in the database.
 var ErrMissing = errors.New("its bytes are missing")
 
-// Open opens a blob of the database at path. It reads on q until ctx ends.
+// Open opens a blob of the database with this path or URL. The reader uses q, and can be used until
+// ctx ends. The error wraps ErrMissing if the file of a large blob is missing or has another size.
 func Open(ctx context.Context, q db.Querier, database string, b Blob) (*Reader, error) {
 	r := &Reader{Blob: b, ctx: ctx, q: q, n: -1}
 	if b.Path == "" {
@@ -85,7 +86,7 @@ func Open(ctx context.Context, q db.Querier, database string, b Blob) (*Reader, 
 	return r, nil
 }
 
-// ReadAt reads as io.ReaderAt says, but not from several goroutines at once.
+// ReadAt implements io.ReaderAt, but it is not safe for concurrent use.
 func (r *Reader) ReadAt(p []byte, at int64) (n int, err error) {
 	if at < 0 {
 		return 0, errors.New("negative offset")
@@ -111,6 +112,7 @@ func (r *Reader) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
+// piece returns the piece n, from 0.
 func (r *Reader) piece(n int64) ([]byte, error) {
 	if n == r.n {
 		return r.last, nil
@@ -127,10 +129,10 @@ func (r *Reader) piece(n int64) ([]byte, error) {
 	return data, nil
 }
 
-// Whole returns a reader of the whole blob.
+// Whole returns a reader for the whole blob.
 func (r *Reader) Whole() *io.SectionReader { return io.NewSectionReader(r, 0, r.Size) }
 
-// Close releases the file, if the blob has one.
+// Close closes the file of the blob, if it has one.
 func (r *Reader) Close() error {
 	if r.file == nil {
 		return nil
@@ -138,9 +140,9 @@ func (r *Reader) Close() error {
 	return r.file.Close()
 }
 
-// AddBytes stores bytes in the database, unless the same bytes are kept already, and
-// returns their blob. The caller adds a row of files that names it in the same
-// transaction.
+// AddBytes stores bytes in the database, unless the same bytes are kept already, and returns
+// the id of their blob. The caller must add a row of files that names the blob in the same
+// transaction. at is the present in milliseconds.
 func AddBytes(ctx context.Context, tx db.Tx, data []byte, at int64) (id int64, err error) {
 	d := NewDraft("", int64(len(data)))
 	if _, err := d.Write(data); err != nil {
@@ -152,8 +154,8 @@ func AddBytes(ctx context.Context, tx db.Tx, data []byte, at int64) (id int64, e
 	return d.insert(ctx, tx, at)
 }
 
-// FileData returns the bytes of a file, given by its row id. The error is sql.ErrNoRows if no
-// bytes are kept of it.
+// FileData returns the bytes of a file by its id. The error is sql.ErrNoRows if its bytes are not
+// kept. path is the path or URL of the database.
 func FileData(ctx context.Context, d *db.DB, path string, file int64) ([]byte, error) {
 	blob, err := Scan(d.QueryRowContext(ctx, Select+`JOIN files f ON f.blob_id = b.id WHERE f.id = ?`, file))
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// Chore deletes the blobs that no file refers to. For blobs in the folder it only records
-// that they are deleted: RemoveFiles removes them once that is on disk.
+// Chore returns the chore that deletes blobs that no row of files names. It does not remove the
+// files of large blobs: RemoveFiles does so when the deletion is on disk.
 func Chore() db.Chore { return db.Chore{Name: "files that no message has", Step: drop} }
 
-// drop deletes a part of an unused blob. done reports that none is left.
+// drop deletes a part of an unused blob. done reports that there was none.
 func drop(ctx context.Context, tx db.Tx) (done bool, err error) {
 	var id int64
 	var used bool
@@ -26,7 +26,7 @@ func drop(ctx context.Context, tx db.Tx) (done bool, err error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return true, nil
 	}
-	if err == nil { // on PostgreSQL, a transaction that has found the blob adds its file first
+	if err == nil { // on PostgreSQL, this waits for a transaction that has found the blob and adds a file to it
 		err = exec(ctx, tx, `SELECT 1 FROM blobs WHERE id = ?`+db.Either(``, ` FOR UPDATE`), id)
 	}
 	if err == nil {
@@ -35,11 +35,11 @@ func drop(ctx context.Context, tx db.Tx) (done bool, err error) {
 	if err != nil || used {
 		return false, firstError(err, exec(ctx, tx, `DELETE FROM unused_blobs WHERE blob_id = ?`, id))
 	}
-	// From here on it is not found by its content, so no file gets a blob that is half deleted.
+	// From here on, find does not return the blob, so no new file can name it.
 	if err := exec(ctx, tx, `UPDATE blobs SET hash = 'deleted ' || CAST(id AS TEXT) WHERE id = ?`, id); err != nil {
 		return false, err
 	}
-	const pieces = 4 // in one transaction, so that no write waits long
+	const pieces = 4 // how many are deleted in one transaction, so that no write waits long
 	result, err := tx.ExecContext(ctx, `
 		DELETE FROM blob_pieces WHERE blob_id = ?1 AND n IN (SELECT n FROM blob_pieces WHERE blob_id = ?1 LIMIT ?2)`, id, pieces)
 	if err != nil {
@@ -72,8 +72,8 @@ func firstError(a, b error) error {
 	return b
 }
 
-// RemoveFiles removes the files of deleted large blobs. It reads outside of the transaction
-// that deleted them, so their deletion is on disk.
+// RemoveFiles removes the files of deleted large blobs. It reads their names after the commit of the
+// deletion, so that the deletion is on disk.
 func RemoveFiles(ctx context.Context, d *db.DB) error {
 	for {
 		names, err := db.Column[string](d.QueryContext(ctx, `SELECT path FROM unused_paths LIMIT 100`))
@@ -102,11 +102,12 @@ func RemoveFiles(ctx context.Context, d *db.DB) error {
 	}
 }
 
-// leftoverAge is how old a file must be to be removed as a leftover.
+// leftoverAge is the minimum age of a file that is removed as a leftover.
 const leftoverAge = time.Hour
 
-// SweepFolder removes the files that no blob refers to. A process that died was writing them.
-// A file that a process still writes is locked. PostgreSQL has no folder.
+// SweepFolder removes files from the folder that no blob has: leftovers of processes that died. It
+// keeps files that are less than an hour old, or that a process has locked to write them. It does
+// nothing on PostgreSQL, which has no folder.
 func SweepFolder(ctx context.Context, d *db.DB, now time.Time) error {
 	if db.IsURL(d.Path()) {
 		return nil
@@ -138,7 +139,7 @@ func SweepFolder(ctx context.Context, d *db.DB, now time.Time) error {
 	return nil
 }
 
-// removeLeftover removes a file unless a process writes it, or a blob has it by now.
+// removeLeftover removes a file, unless a process is writing it or a blob has it meanwhile.
 func removeLeftover(ctx context.Context, d *db.DB, name string) error {
 	file, err := os.Open(filepath.Join(Folder(d.Path()), name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,32 +20,33 @@ import (
 	"parley/conversation/internal/sqlitefile"
 )
 
-// Draft is a blob that is being received. Its first bytes are held in memory; a file
-// with more than inline is written to the folder, or for PostgreSQL to a temporary file, from
-// which Add copies it. A draft is written, finished, added in a transaction, and closed.
+// Draft is a blob that is being received. While it has at most inline bytes, they are in memory.
+// A larger draft is written to a file in the folder or, for PostgreSQL, to a temporary file, from
+// which Add copies it into the database. The caller calls Write any number of times, then Finish,
+// Add in a transaction, and Close.
 type Draft struct {
 	database string
 	inline   int64
 
 	hash  hash.Hash
 	size  int64
-	head  []byte   // the first bytes, by which the media type is known
-	data  []byte   // all bytes while there are at most inline
-	file  *os.File // else the file that has them, locked so that nobody takes it for a leftover
-	name  string   // of that file in the folder; "" = it is a temporary one
-	added string   // path of the blob that Add has stored or found
+	head  []byte   // the first bytes, from which the media type is found
+	data  []byte   // all bytes, if there are at most inline
+	file  *os.File // otherwise the file that has them; a file in the folder is locked, so that no process removes it as a leftover
+	name  string   // the name of this file in the folder; "" = it is a temporary file
+	added string   // the path of the blob that Add has stored or found
 }
 
-// NewDraft returns an empty draft for the database at path. Up to inline bytes are
-// kept in the database.
+// NewDraft returns an empty draft for the database with this path or URL. A draft of at most
+// inline bytes is held in memory, and kept in the database.
 func NewDraft(database string, inline int64) *Draft {
 	return &Draft{database: database, inline: inline, hash: sha256.New()}
 }
 
-// sniffed is how many bytes http.DetectContentType looks at.
+// sniffed is how many bytes http.DetectContentType reads, at most.
 const sniffed = 512
 
-// unfinished is the ending of a file's name until all its bytes are on disk.
+// unfinished is the suffix of a file's name until all its bytes are on disk.
 const unfinished = ".unfinished"
 
 // Write adds bytes.
@@ -67,7 +68,7 @@ func (d *Draft) Write(p []byte) (int, error) {
 	return d.file.Write(p)
 }
 
-// spill moves what was written so far into a file.
+// spill moves the bytes that were written so far into a file.
 func (d *Draft) spill() (err error) {
 	if db.IsURL(d.database) {
 		d.file, err = temporaryFile()
@@ -81,7 +82,7 @@ func (d *Draft) spill() (err error) {
 	return err
 }
 
-// temporaryFile returns a file that is gone when it is closed.
+// temporaryFile returns a file without a name, which is deleted when it is closed.
 func temporaryFile() (*os.File, error) {
 	file, err := os.CreateTemp("", "parley-")
 	if err != nil {
@@ -90,7 +91,7 @@ func temporaryFile() (*os.File, error) {
 	return file, os.Remove(file.Name())
 }
 
-// createFile opens a file in the folder.
+// createFile creates and locks a file in the folder, and the folder if it does not exist.
 func (d *Draft) createFile() error {
 	folder := Folder(d.database)
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -109,8 +110,8 @@ func (d *Draft) createFile() error {
 	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
-// Finish syncs the bytes of a large blob to disk under their final name. Nothing can be
-// written afterwards.
+// Finish syncs a file in the folder to disk and gives it its final name. It does nothing for other
+// drafts. Nothing can be written afterwards.
 func (d *Draft) Finish() error {
 	if d.name == "" {
 		return nil
@@ -126,17 +127,17 @@ func (d *Draft) Finish() error {
 	return err
 }
 
-// Size returns how many bytes were written.
+// Size returns the number of bytes that were written.
 func (d *Draft) Size() int64 { return d.size }
 
-// Hash returns the SHA-256 of what was written.
+// Hash returns the SHA-256 of the written bytes in hexadecimal.
 func (d *Draft) Hash() string { return hex.EncodeToString(d.hash.Sum(nil)) }
 
-// MediaType returns what the first bytes show, without parameters.
+// MediaType returns the media type of the written bytes.
 func (d *Draft) MediaType() string { return MediaType(d.head) }
 
-// MediaType returns the media type that the first bytes of a file show, without
-// parameters. It knows more recordings and pictures than http.DetectContentType does.
+// MediaType returns the media type of a file from its first bytes, without parameters. It knows
+// more types of recordings and pictures than http.DetectContentType.
 func MediaType(head []byte) string {
 	found, _, _ := strings.Cut(http.DetectContentType(head), ";")
 	switch {
@@ -169,15 +170,16 @@ func ofBrand(brand string) string {
 	return "video/mp4"
 }
 
-// isMP3 reports whether a file begins with the header of an MP3 frame (ISO 11172-3,
-// 2.4.1.3), as one without an ID3 tag does.
+// isMP3 reports whether a file begins with the header of an MP3 frame (ISO 11172-3, 2.4.1.3).
+// MP3 files without an ID3 tag do.
 func isMP3(head []byte) bool {
 	return len(head) >= 4 && head[0] == 0xFF && head[1]&0xE6 == 0xE2 && // sync, layer III
 		head[1]&0x18 != 0x08 && head[2]>>4 != 0x0F && head[2]>>4 != 0 && head[2]&0x0C != 0x0C // no reserved version, bit rate or sampling
 }
 
-// Add stores the draft in a transaction, unless the same bytes are there, and returns
-// the id of the blob. It may be called again when the transaction is repeated.
+// Add stores the draft in a transaction, unless there is a blob with the same bytes, and returns
+// the id of the blob. It may be called again if the transaction is repeated. at is the present
+// in milliseconds.
 func (d *Draft) Add(ctx context.Context, tx db.Tx, at int64) (id int64, err error) {
 	b, found, err := find(ctx, tx, d.Hash())
 	if err != nil {
@@ -203,7 +205,7 @@ func (d *Draft) insert(ctx context.Context, tx db.Tx, at int64) (id int64, err e
 	return id, d.addPieces(ctx, tx, id)
 }
 
-// replace gives a blob whose file is gone the bytes of the draft.
+// replace stores the bytes of the draft for a blob whose file is missing.
 func (d *Draft) replace(ctx context.Context, tx db.Tx, id int64) error {
 	d.added = d.name
 	if _, err := tx.ExecContext(ctx, `UPDATE blobs SET path = ? WHERE id = ?`, d.name, id); err != nil {
@@ -212,8 +214,9 @@ func (d *Draft) replace(ctx context.Context, tx db.Tx, id int64) error {
 	return d.addPieces(ctx, tx, id)
 }
 
+// addPieces stores the bytes in blob_pieces, unless they are in the folder.
 func (d *Draft) addPieces(ctx context.Context, tx db.Tx, id int64) error {
-	if d.name != "" { // they are in the folder
+	if d.name != "" {
 		return nil
 	}
 	var content io.Reader = bytes.NewReader(d.data)
@@ -234,15 +237,16 @@ func (d *Draft) addPieces(ctx context.Context, tx db.Tx, id int64) error {
 	return nil
 }
 
-// isWhole reports whether the file of a large blob is there.
+// isWhole reports whether the file of a large blob exists and has its size.
 func isWhole(database string, b Blob) bool {
 	info, err := os.Stat(filepath.Join(Folder(database), b.Path))
 	return err == nil && info.Size() == b.Size
 }
 
-// Close releases the draft. It removes a file that was not finished, and, with stored, one
-// whose bytes were stored before. It leaves other files to SweepFolder: after an error the
-// transaction may still be on disk.
+// Close releases the draft. It removes a file that was not finished. stored says that the
+// transaction was committed: then Close also removes a file that no blob needs, since the same
+// bytes were kept before. It leaves other files to SweepFolder, since a transaction may be on disk
+// although its commit returned an error.
 func (d *Draft) Close(stored bool) error {
 	if d.file == nil {
 		return nil
