@@ -1,11 +1,11 @@
 // Package branching keeps the branches of a conversation. A conversation branches where an
-// earlier message is edited or answered anew: what followed it is set aside, and stays in
-// the archive. Messages on the chosen branch have their own state; those that are set aside
-// have the state 'replaced', and keep their own one beside it.
+// earlier message is edited or answered anew: the messages that followed it are set aside, and
+// stay in the archive. A message that is set aside has the state 'replaced'; the column set_aside
+// keeps the state that it has on its own branch.
 //
-// A message follows the one before it, by seq, unless the table branches says which one it
-// follows. So the messages of a conversation make a tree, and each path from its beginning
-// has ascending seqs.
+// A message follows the message with the seq before its own, unless the table branches names
+// another one. So the messages of a conversation form a tree, and seqs ascend on each path from
+// its beginning.
 package branching
 
 import (
@@ -16,20 +16,22 @@ import (
 	"parley/conversation/internal/turns"
 )
 
-// Tree is where the branches of a conversation begin.
+// Tree describes how the messages of a conversation follow each other. In this package, messages
+// are given by their seqs.
 type Tree struct {
-	starts []Start // ascending
-	newest int64   // seq of the newest message
+	starts []Start // in the order of Seq
+	newest int64   // the newest message
 	tip    int64   // the last message of the chosen branch
 }
 
-// Start is the first message of a branch, and the one that it follows, 0 for none.
+// Start is the first message of a branch, and its parent: the message that it follows, 0 for
+// none.
 type Start struct{ Seq, Parent int64 }
 
 // Span is a range of messages, both ends included.
 type Span struct{ From, Through int64 }
 
-// Read reads the tree of a conversation, by its row id.
+// Read reads the tree of a conversation, which is given by the id of its row.
 func Read(ctx context.Context, q db.Querier, conversation int64) (t Tree, err error) {
 	err = q.QueryRowContext(ctx, `SELECT messages, CASE WHEN tip > 0 THEN tip ELSE messages END FROM conversations WHERE id = ?`, conversation).Scan(&t.newest, &t.tip)
 	if err != nil {
@@ -46,7 +48,7 @@ func Read(ctx context.Context, q db.Querier, conversation int64) (t Tree, err er
 		if err := rows.Scan(&s.Seq, &s.Parent); err != nil {
 			return t, err
 		}
-		if s.Parent >= 0 && s.Parent < s.Seq { // else it is damaged
+		if s.Parent >= 0 && s.Parent < s.Seq { // otherwise the row is damaged, and ignored
 			t.starts = append(t.starts, s)
 		}
 	}
@@ -56,13 +58,14 @@ func Read(ctx context.Context, q db.Querier, conversation int64) (t Tree, err er
 // Newest returns the newest message of all branches.
 func (t Tree) Newest() int64 { return t.newest }
 
-// begin returns the start of the range in which a message is.
+// begin returns the last start up to a message: from there to the message, each message follows
+// the one before it.
 func (t Tree) begin(seq int64) Start {
 	i, _ := slices.BinarySearchFunc(t.starts, seq+1, func(s Start, seq int64) int { return int(s.Seq - seq) })
 	return t.starts[max(i-1, 0)]
 }
 
-// Parent returns the message that one follows, 0 for none.
+// Parent returns the message that a message follows, 0 for none.
 func (t Tree) Parent(seq int64) int64 {
 	if s := t.begin(seq); s.Seq == seq {
 		return s.Parent
@@ -70,7 +73,7 @@ func (t Tree) Parent(seq int64) int64 {
 	return seq - 1
 }
 
-// Path returns the messages from the beginning to a tip, in order.
+// Path returns the messages from the beginning of the conversation to a tip, in order.
 func (t Tree) Path(tip int64) (path []Span) {
 	for tip > 0 {
 		s := t.begin(tip)
@@ -86,8 +89,8 @@ func on(path []Span, seq int64) bool {
 	return slices.ContainsFunc(path, func(s Span) bool { return s.From <= seq && seq <= s.Through })
 }
 
-// versions returns the messages that follow a message, one for each branch, in the order
-// in which they were written.
+// versions returns the messages whose parent is a message, in the order in which they were
+// written. Each begins a branch.
 func (t Tree) versions(parent int64) (list []int64) {
 	if next := parent + 1; next <= t.newest && t.Parent(next) == parent {
 		list = append(list, next)
@@ -100,7 +103,7 @@ func (t Tree) versions(parent int64) (list []int64) {
 	return list
 }
 
-// end returns the last message of the range in which a message is.
+// end returns the last message before the next start after a message.
 func (t Tree) end(seq int64) int64 {
 	for _, s := range t.starts {
 		if s.Seq > seq {
@@ -110,7 +113,8 @@ func (t Tree) end(seq int64) int64 {
 	return t.newest
 }
 
-// Latest returns the newest message that follows a message, directly or through others.
+// Latest returns the tip of the newest branch that has a message, or the message itself if nothing
+// follows it.
 func (t Tree) Latest(seq int64) int64 {
 	for _, s := range slices.Backward(t.starts) {
 		if end := t.end(s.Seq); end >= seq && on(t.Path(end), seq) {
@@ -122,8 +126,8 @@ func (t Tree) Latest(seq int64) int64 {
 
 // Fork is a place where a conversation branches.
 type Fork struct {
-	Versions []int64 // the first messages of the branches, at least two, in the order in which they were written
-	Chosen   int     // which of them is on the chosen branch
+	Versions []int64 // the first message of each branch, at least two, in the order in which they were written
+	Chosen   int     // the index in Versions of the one on the chosen branch
 }
 
 // Forks returns the forks on the chosen branch.
@@ -145,7 +149,7 @@ func (t Tree) Forks() (list []Fork) {
 	return list
 }
 
-// Begin stores that a new message does not follow the message before it, but another one.
+// Begin stores the parent of a new message, and that the message is on the chosen branch.
 func Begin(ctx context.Context, tx db.Tx, conversation, seq, parent int64) error {
 	_, err := tx.ExecContext(ctx, `UPDATE conversations SET tip = 0 WHERE id = ? AND tip <> 0`, conversation)
 	if err != nil || parent == seq-1 {
@@ -155,7 +159,8 @@ func Begin(ctx context.Context, tx db.Tx, conversation, seq, parent int64) error
 	return err
 }
 
-// Leave stores the state of a conversation at the end of its chosen branch.
+// Leave stores the session state of a conversation for its chosen branch, before another branch is
+// chosen.
 func (t Tree) Leave(ctx context.Context, tx db.Tx, conversation int64) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO branch_states (conversation_id, tip, state) SELECT id, ?, coalesce(state, '{}') FROM conversations WHERE id = ?
@@ -163,9 +168,9 @@ func (t Tree) Leave(ctx context.Context, tx db.Tx, conversation int64) error {
 	return err
 }
 
-// SetAside marks the messages of the chosen branch after a seq as replaced, with answersOnly
-// only those that are not a user's, and returns how many. It deletes a summary that covers
-// them.
+// SetAside marks the messages of the chosen branch after a seq as replaced, and returns their
+// number. With answersOnly, it keeps user messages. It deletes summaries that cover later
+// messages.
 func SetAside(ctx context.Context, tx db.Tx, conversation, after int64, answersOnly bool) (n int64, err error) {
 	result, err := tx.ExecContext(ctx, `
 		UPDATE messages SET set_aside = state, state = 'replaced' WHERE conversation_id = ? AND seq > ? AND NOT (? AND role = 'user') AND `+turns.InTalk,
@@ -197,7 +202,7 @@ func Restore(ctx context.Context, tx db.Tx, conversation, after int64, path []Sp
 	return nil
 }
 
-// IsShown reports whether a version has anything that people can read, once it is chosen.
+// IsShown reports whether people can read any message of a version when it is chosen.
 func (t Tree) IsShown(ctx context.Context, q db.Querier, conversation, version int64) (shown bool, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND internal = 0 AND (set_aside IS NOT NULL OR `+turns.InTalk+`))`,

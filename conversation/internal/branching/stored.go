@@ -9,22 +9,21 @@ import (
 	"parley/conversation/state"
 )
 
-// Stored holds the branches of a conversation, for exports.
+// Stored holds the branches of a conversation, for exports and imports.
 type Stored struct {
 	Tip    int64       // the last message of the chosen branch, 0 = the newest message
-	Starts []Start     // ascending
-	Ends   []BranchEnd // ascending
+	Starts []Start     // in the order of Seq
+	Ends   []BranchEnd // in the order of Seq
 }
 
-// BranchEnd is the last message of a branch that was left, and the state that the
-// conversation had there.
+// BranchEnd is the last message of a branch that is not chosen, and the session state there.
 type BranchEnd struct {
 	Seq   int64
 	State state.State
 }
 
-// Load reads what is stored of the branches of a conversation, as far as they belong to its
-// first messages, by its row id.
+// Load reads the branches of a conversation, which is given by the id of its row. It leaves out
+// what belongs to messages after the first ones, whose number is messages.
 func Load(ctx context.Context, q db.Querier, conversation, messages int64) (s Stored, err error) {
 	tree, err := Read(ctx, q, conversation)
 	if err != nil {
@@ -57,8 +56,8 @@ func Load(ctx context.Context, q db.Querier, conversation, messages int64) (s St
 	return s, rows.Err()
 }
 
-// Check returns an error for branches that are impossible in a conversation with this number
-// of messages.
+// Check returns an error if a conversation with this number of messages can't have these
+// branches.
 func (s Stored) Check(messages int64) error {
 	if s.Tip < 0 || s.Tip > 0 && s.Tip >= messages {
 		return fmt.Errorf("a chosen branch that ends with message %d", s.Tip)
@@ -80,7 +79,7 @@ func (s Stored) Check(messages int64) error {
 	return nil
 }
 
-// Store stores the branches of a conversation that has none.
+// Store stores the branches for a conversation that has none.
 func (s Stored) Store(ctx context.Context, tx db.Tx, conversation int64) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE conversations SET tip = ? WHERE id = ?`, s.Tip, conversation); err != nil {
 		return err
