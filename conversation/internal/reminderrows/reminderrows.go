@@ -1,5 +1,5 @@
-// Package reminderrows holds the statements about reminders that run in the transactions of
-// others.
+// Package reminderrows holds the statements on reminders that run in transactions of other
+// packages.
 package reminderrows
 
 import (
@@ -9,9 +9,9 @@ import (
 	"parley/conversation/schedule"
 )
 
-// Advance moves a reminder on from the time at which it is due, and deletes it when no other
-// time follows. isDue is false if it is not due at that time any more: another process was
-// first, or somebody has deleted it.
+// Advance sets the next time of a reminder that is due, or deletes the reminder if there is none.
+// isDue is false if the reminder was not due at this time: another process has advanced it, or it was
+// deleted.
 func Advance(ctx context.Context, tx db.Tx, o schedule.Occurrence) (isDue bool, err error) {
 	statement, args := `DELETE FROM reminders WHERE id = ? AND next_at = ?`, []any{o.Reminder, db.Millis(o.Due)}
 	if !o.Next.IsZero() {

@@ -13,11 +13,11 @@ func LockConversation(ctx context.Context, tx db.Tx, id int64) error {
 	return err
 }
 
-// DeleteConversation hides a conversation for good. Kept and failed replies are deleted with
-// its runs; a reply that is still due is sent first. Edits in the active conversation that
-// the model has not been told of are withdrawn. Rules that wait for the session's next
-// conversation may come from this one, so they are deleted; the instructions of the session
-// stay.
+// DeleteConversation marks a conversation as deleted; chores delete its rows later. They delete
+// kept and failed replies with its runs, but a reply that is due is sent first. DeleteConversation
+// withdraws edits in the active conversation that the model has not been told of. It deletes the
+// state that the session carries over to its next conversation, since it may come from this one,
+// except the instructions of the session.
 func DeleteConversation(ctx context.Context, tx db.Tx, id int64) error {
 	if err := forgetCommands(ctx, tx, id); err != nil {
 		return err
@@ -36,8 +36,8 @@ func DeleteConversation(ctx context.Context, tx db.Tx, id int64) error {
 	return nil
 }
 
-// keepInstructions deletes all that the session of a conversation ?1 carries over, but not
-// its instructions. While there is an active conversation, it has the instructions.
+// keepInstructions deletes the state that the session of a conversation ?1 carries over, except
+// its instructions. If the conversation is active, its state has the instructions.
 var keepInstructions = `
 	WITH given AS (
 		SELECT s.id, CASE WHEN c.active = 1 THEN c.state ELSE s.carried END AS state
@@ -49,27 +49,28 @@ var keepInstructions = `
 			THEN CAST(json_build_object('instructions', CAST(state AS json) -> 'instructions') AS text) END`) + ` FROM given)
 	WHERE id = (SELECT id FROM given WHERE state IS NOT NULL)`
 
-// MessageBytes is the SQL for how many bytes a row of messages takes in the database
-// with its pictures and files, roughly.
+// MessageBytes is the SQL expression for the approximate size of a row of messages, with its
+// pictures and files, in bytes.
 const MessageBytes = `octet_length(content) + coalesce(octet_length(tool_calls), 0) + CASE WHEN parts IS NULL AND files IS NULL THEN 0
 	ELSE (SELECT coalesce(sum(octet_length(data)), 0) FROM images WHERE message_id = messages.id)
 		+ (SELECT coalesce(sum(b.size), 0) FROM files f JOIN blobs b ON b.id = f.blob_id WHERE f.message_id = messages.id) END`
 
-// The statements that forget replies. Words of a deleted conversation stand in the replies
-// of its own runs, and in those of the session's commands, which quote any conversation.
+// The statements that delete the contents of replies. The text of a deleted conversation is in the
+// replies of its runs, and may be in those of the session's commands, which can quote any
+// conversation.
 const (
 	ForgetReply = `UPDATE outbox SET text = '', actions = NULL, transcript = NULL `
 	ofCommands  = `session_id = (SELECT session_id FROM conversations WHERE id = ?1)
 		AND (SELECT kind FROM runs WHERE runs.id = run_id) = 'command'`
 )
 
-// keptRows is Keeps as a condition that the index inbox_kept can serve: all rows with a kept
+// keptRows is Keeps in a form for which the index inbox_kept can be used, as all rows with a kept
 // reply have a fingerprint.
 const keptRows = `i.fingerprint IS NOT NULL AND ` + Keeps
 
-// forgetCommands deletes the texts of commands of a conversation's session and their replies,
-// except replies that are being delivered. There are few: people do not give commands by the
-// thousand, and the rows are kept for a week.
+// forgetCommands deletes the texts of commands of a conversation's session, and the contents of
+// their replies, except replies that are being delivered. It does so in one transaction, since
+// there are few commands in a week, which is how long the rows are kept.
 func forgetCommands(ctx context.Context, tx db.Tx, conversation int64) error {
 	for _, statement := range []string{
 		`UPDATE inbox AS i SET text = '' WHERE ` + keptRows + ` AND text <> ''
@@ -84,9 +85,9 @@ func forgetCommands(ctx context.Context, tx db.Tx, conversation int64) error {
 	return nil
 }
 
-// ForgetAnswer makes a settled inbound one whose reply is not kept, and deletes its words. It deletes
-// the words of the reply, too, unless the run has answered further inbound whose reply is kept. It
-// returns the number of inbound, which is 0 or 1.
+// ForgetAnswer marks a settled inbound as one without a kept reply, and deletes its text. It also
+// deletes the contents of the reply, unless they are kept for another inbound of the run. It returns
+// the number of inbound that it has found, which is 0 or 1.
 func ForgetAnswer(ctx context.Context, tx db.Tx, channel, sourceID string) (n int64, err error) {
 	result, err := tx.ExecContext(ctx, `
 		UPDATE inbox AS i SET keep = 0, text = '' WHERE channel = ? AND source_id = ? AND run_id IS NOT NULL AND `+Keeps, channel, sourceID)
@@ -102,8 +103,9 @@ func ForgetAnswer(ctx context.Context, tx db.Tx, channel, sourceID string) (n in
 	return n, err
 }
 
-// ForgetRuns deletes up to limit runs of a deleted conversation with their questions, senders
-// and replies. It returns their number.
+// ForgetRuns removes up to limit runs from a deleted conversation. It deletes imported runs. Rows of
+// other runs stay, without their conversation, steps and senders, and so do those of their inbound
+// and replies, without texts. It returns the number of runs.
 func ForgetRuns(ctx context.Context, tx db.Tx, conversation, limit int64) (n int64, err error) {
 	const some = `IN (SELECT id FROM runs WHERE conversation_id = ?1 ORDER BY id LIMIT ?2)`
 	for _, statement := range []string{

@@ -9,16 +9,16 @@ import (
 
 // File is a new row of the table files.
 type File struct {
-	N               int // place among the files of its message, pictures first
+	N               int // its place among the files of its message, pictures first
 	Name, MediaType string
-	Size            int64
-	Blob            sql.NullInt64 // null while the bytes are not here
-	Source          string        // from where they will be fetched, as JSON; "" if they are here
-	Attempts        int
-	Next            int64 // time of the next attempt to fetch them, in milliseconds
+	Size            int64         // bytes
+	Blob            sql.NullInt64 // NULL while the bytes are missing
+	Source          string        // a media.Source as JSON, from which the bytes will be fetched; "" if they are kept
+	Attempts        int           // how many attempts to fetch them have failed
+	Next            int64         // the time of the next attempt, in milliseconds
 }
 
-// Insert stores the file for the session of a conversation and returns its row id.
+// Insert adds the file to the session of a conversation, and returns the id of its row. at is the present in milliseconds.
 func (f File) Insert(ctx context.Context, tx db.Tx, conversation, at int64) (id int64, err error) {
 	next := sql.NullInt64{Int64: f.Next, Valid: f.Source != ""}
 	return db.Insert(ctx, tx, `

@@ -1,11 +1,11 @@
 package rows
 
-// Keeps is the condition on a row i of the inbox that its reply is kept. Rows from before
-// schema 23 have no value in keep; in them a fingerprint means the same.
+// Keeps is the condition that the reply to a row i of the inbox is kept. Rows from before schema
+// 23 have no value in keep; for them, a fingerprint means that it is kept.
 const Keeps = `CASE WHEN i.keep IS NULL THEN i.fingerprint IS NOT NULL ELSE i.keep = 1 END`
 
-// IsWithdrawn is the condition on a row i of the inbox that the message was withdrawn before a
-// run settled it. In rows from before schema 23 the run 0 means the same.
+// IsWithdrawn is the condition that a row i of the inbox was withdrawn before a run settled it. In
+// rows from before schema 23, the run 0 says so.
 const IsWithdrawn = `(i.withdrawn = 1 OR i.run_id = 0)`
 
 // Withdraw is the statement that marks rows of the inbox as withdrawn, which removes them from

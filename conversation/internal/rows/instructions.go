@@ -10,11 +10,11 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// instructionBytes is how many bytes the instructions of a session may have: the model
-// is told them in every run.
+// instructionBytes is the maximum size of the instructions of a session in bytes. They are limited
+// since the model is told them in every run.
 const instructionBytes = 16 << 10
 
-// CheckInstructions returns an error of db.ErrInvalid for instructions that are too long.
+// CheckInstructions returns an error that wraps db.ErrInvalid if instructions are too long.
 func CheckInstructions(texts []string) error {
 	size := 0
 	for _, text := range texts {

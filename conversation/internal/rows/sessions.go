@@ -11,8 +11,9 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// EnterSession returns the row id and the key of a session, and creates it if it is new. The
-// key is another one if the given key belongs to a place that has moved.
+// EnterSession returns the id and the key of the session for a key, and creates the session if
+// there is none. If the key is that of a place that has moved, the session has another key. now
+// is in milliseconds.
 func EnterSession(ctx context.Context, tx db.Tx, key, place string, now int64) (id int64, session string, err error) {
 	var known string
 	err = tx.QueryRowContext(ctx, `
@@ -32,7 +33,7 @@ func makeSession(ctx context.Context, tx db.Tx, key, place string, now int64) (i
 		return 0, "", err
 	}
 	channel, _, _ := strings.Cut(session, ":")
-	// Another node may make the same session at this moment: then its row is taken.
+	// If another node creates the session at the same time, its row is returned.
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO sessions (key, channel, place, created_at) VALUES (?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET key = excluded.key RETURNING id`,
@@ -40,7 +41,7 @@ func makeSession(ctx context.Context, tx db.Tx, key, place string, now int64) (i
 	return id, session, err
 }
 
-// SessionOf returns the key of the session that a place belongs to, since it may have
+// SessionOf returns the key of the session for a place, which is another key if the place has
 // moved.
 func SessionOf(ctx context.Context, q db.Querier, place string) (key string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT session FROM moved_places WHERE place = ?1), ?1)`, place).Scan(&key)

@@ -1,8 +1,8 @@
 package rows
 
-// The states of a row of messages; an ordinary one has "".
+// The states of a row of messages. An ordinary message has the state "".
 const (
-	Stopped  = "stopped"  // cut short by /stop, and part of the talk
-	Replaced = "replaced" // an answer that another one replaces
-	Undone   = "undone"   // taken back by /undo
+	Stopped  = "stopped"  // /stop cut it short; it is visible
+	Replaced = "replaced" // it is set aside, since another version or branch replaces it
+	Undone   = "undone"   // /undo took it back
 )

@@ -1,9 +1,9 @@
-// Package runtotals keeps the sums of runs: run_totals by hour, run_people by day, and run_durations.
+// Package runtotals keeps sums over runs: run_totals by hour, run_people by day, and run_durations by hour.
 //
-// The sums follow the runs in the background, so that no commit pays for them. Runs have no order in which they were
-// committed, but every run leaves a reply, and replies are numbered as they come: a cursor over the replies says how far
-// the sums have come, so that a crash leaves nothing out and counts nothing twice. On PostgreSQL, where replies
-// of several processes are not committed in the order of their numbers, the table uncounted has the missing runs.
+// Runs are added to the sums in the background, so that a commit does not wait for it. The ids of runs are not in the order
+// of commits, but every run has a reply, and the ids of replies are. So a cursor stores the last reply whose run was added, and
+// a crash neither leaves a run out nor counts it twice. On PostgreSQL the ids of replies are not in the order of commits either,
+// since several processes write; there the table uncounted lists the runs that are missing in the sums.
 package runtotals
 
 import (
@@ -13,18 +13,19 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// Chore returns what keeps the sums up to date.
+// Chore returns the chore that brings the sums up to date.
 func Chore() db.Chore { return db.Chore{Name: "the sums of runs", Step: Update, Skip: skip} }
 
-// Batch is how many replies are examined in one transaction.
+// Batch is how many replies are processed in one transaction, at most.
 const Batch = 500
 
-// longest is the last class of run_durations, in milliseconds; it has all longer runs as well. The first class is 125.
+// longest is the last class of run_durations in milliseconds, which includes all longer runs. The first class is 125 ms, and each
+// is twice as long as the one before.
 const longest = 1_024_000
 
-// newRuns selects the runs whose first reply is among the replies after ?1, up to ?2. A run with several replies
-// counts once, for the channel of the first; its replies have consecutive ids. What was sent before its end
-// is no reply of it. On PostgreSQL it selects the runs with the ids ?4, which are noted in the table uncounted.
+// newRuns selects the runs whose first reply has an id from ?1 + 1 to ?2. A run with several replies, which have consecutive
+// ids, counts once, for the channel of the first. Messages that were sent before the end of the run (interim) do not count as
+// replies. On PostgreSQL, newRuns selects the runs with the ids ?4, which are listed in the table uncounted.
 var newRuns = db.Either(`
 	FROM outbox o JOIN runs r ON r.id = o.run_id
 	WHERE o.id > ?1 AND o.id <= ?2 AND r.kind = 'agent' AND o.interim = 0
@@ -32,8 +33,8 @@ var newRuns = db.Either(`
 	FROM uncounted o JOIN runs r ON r.id = o.run_id
 	WHERE o.run_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(CAST(?4 AS text) AS json))) AND r.kind = 'agent' `)
 
-// Took returns the SQL of how long runs took, in milliseconds, without the time in which they waited for the answers of
-// people. runs is what the query calls the table.
+// Took returns the SQL expression for the duration of a run in milliseconds, without the time in which it waited for answers of
+// people. runs is the name of the table in the query.
 func Took(runs string) string {
 	return `CASE WHEN ` + runs + `.ended_at > ` + runs + `.started_at THEN ` + runs + `.ended_at - ` + runs + `.started_at - coalesce((
 		SELECT sum(w.waited) FROM (SELECT max(answered_at) - min(asked_at) AS waited FROM approvals a WHERE a.run_id = ` + runs + `.id AND a.answered_at IS NOT NULL
@@ -59,7 +60,7 @@ var addPeople = `
 	SELECT r.ended_at / 86400000, o.channel, coalesce(` + db.Member("r.sender", "id") + `, ''), r.model, coalesce(max(` + db.Member("r.sender", "name") + `), ''), ` +
 	runSums + newRuns + `GROUP BY 1, 2, 3, 4 ON CONFLICT (day, channel, person, model) ` + addSums + `, name = excluded.name`
 
-// The runs are materialized, so that how long one took is computed once and not for each class.
+// The runs are materialized, so that the duration of each is computed once, and not for each class.
 var addDurations = `
 	WITH RECURSIVE class (within) AS (SELECT CAST(125 AS BIGINT) UNION ALL SELECT 2 * within FROM class WHERE within < ?3),
 		ended (hour, took) AS MATERIALIZED (SELECT r.ended_at / 3600000, ` + Took("r") + newRuns + `)
@@ -91,7 +92,7 @@ var (
 		`DELETE FROM uncounted WHERE run_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(CAST(?2 AS text) AS json)))`)
 )
 
-// add adds the runs of what missing has selected.
+// add adds the runs that belong to ids, which the query missing has returned.
 func add(ctx context.Context, tx db.Tx, ids []int64) error {
 	for _, statement := range []string{addTotals, addPeople, addDurations} {
 		if _, err := tx.ExecContext(ctx, statement, ids[0]-1, ids[len(ids)-1], int64(longest), db.IDs(ids)); err != nil {
@@ -101,7 +102,7 @@ func add(ctx context.Context, tx db.Tx, ids []int64) error {
 	return nil
 }
 
-// skip adds the next runs without those that can't be read. It returns db.ErrStuck when the sums themselves are damaged.
+// skip adds the next runs, and leaves out those that can't be read. It returns db.ErrStuck if the sums themselves are damaged.
 func skip(ctx context.Context, s *db.Skipper) error {
 	addEach := func(ctx context.Context, tx db.Tx, ids []int64) error {
 		for _, id := range ids {
@@ -122,18 +123,18 @@ func skip(ctx context.Context, s *db.Skipper) error {
 	})
 }
 
-// Call is a model call beside the runs.
+// Call is a model call that was made after the commit of a run.
 type Call struct {
-	At                 int64 // when it is counted, in milliseconds
+	At                 int64 // the time for which it is counted, in milliseconds
 	Channel            string
-	Person             string // the platform's id, "" when nobody said
-	Name               string // of the person
+	Person             string // the platform's id of the person, "" if it is not known
+	Name               string // the name of the person
 	Model              string
 	Prompt, Completion int // tokens
-	Cached             int // of Prompt: from the cache of the model's server
+	Cached             int // the tokens of Prompt that the model's server took from its cache
 }
 
-// AddCall adds the tokens of a call to the sums. It adds no run.
+// AddCall adds the tokens of a call to the sums. It does not change the numbers of runs.
 func AddCall(ctx context.Context, tx db.Tx, c Call) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO run_totals AS t (hour, channel, model, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took)

@@ -1,7 +1,6 @@
 // Package sweep deletes the rows of deleted conversations. A conversation is deleted in two
-// steps: the commit hides it, however long it is, and a background task deletes its rows in
-// transactions so small that no other write waits long. After a crash in between, the next
-// start goes on with it.
+// steps: one transaction hides it, and then a chore deletes its rows in small transactions, so
+// that no other write waits long. After a crash, the chore continues at the next start.
 package sweep
 
 import (
@@ -17,14 +16,14 @@ import (
 )
 
 const (
-	maxRows  = 200     // deleted in one transaction
-	maxBytes = 4 << 20 // of texts and files, likewise; a larger message is deleted alone
+	maxRows  = 200     // the maximum number of rows that are deleted in one transaction
+	maxBytes = 4 << 20 // the maximum number of bytes of their texts and files; the last message may exceed it
 )
 
-// Step deletes some rows of deleted conversations, messages first and the conversations
-// themselves last. done reports that none is left. All messages must be in the index of
-// words already, because the words of others can't be taken out of it. Conversations whose
-// row id is in except are left alone.
+// Step deletes some rows of deleted conversations: messages first, and the conversation itself
+// last. done reports that there were none. All messages must be in the index of words before,
+// since a message that is added later can't be removed from it. Step skips the conversations
+// except, which are ids of rows.
 func Step(ctx context.Context, tx db.Tx, except []int64) (done bool, err error) {
 	left := budget{rows: maxRows, bytes: maxBytes}
 	for !left.spent() {
@@ -42,14 +41,14 @@ func Step(ctx context.Context, tx db.Tx, except []int64) (done bool, err error) 
 	return false, nil
 }
 
-// nextDeleted returns the row id of a deleted conversation that still has rows.
+// nextDeleted returns the lowest id of the deleted conversations, sql.ErrNoRows if there is none.
 func nextDeleted(ctx context.Context, q db.Querier, except []int64) (id int64, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT id FROM conversations WHERE deleted = 1 AND staged = 0 AND id NOT IN (SELECT value FROM `+db.EachID("?")+` ids) ORDER BY id LIMIT 1`, db.IDs(except)).Scan(&id)
 	return id, err
 }
 
-// budget is what one transaction may still delete.
+// budget is the number of rows and bytes that a transaction may still delete.
 type budget struct{ rows, bytes int64 }
 
 func (r *budget) spent() bool { return r.rows <= 0 || r.bytes <= 0 }
@@ -78,7 +77,8 @@ func sweepConversation(ctx context.Context, tx db.Tx, id int64, left *budget) er
 	return wordindex.ScheduleScrub(ctx, tx)
 }
 
-// lastToSweep returns the seq of the last message that fits into the budget.
+// lastToSweep returns the seq up to which messages are deleted in this transaction, and subtracts them
+// from the budget.
 func lastToSweep(ctx context.Context, tx db.Tx, id int64, left *budget) (last int64, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT seq, `+rows.MessageBytes+` FROM messages WHERE conversation_id = ? ORDER BY seq`, id)
 	if err != nil {
@@ -96,13 +96,13 @@ func lastToSweep(ctx context.Context, tx db.Tx, id int64, left *budget) (last in
 	return last, rows.Err()
 }
 
-// Sweeper is the background task. It passes over conversations with rows on damaged pages.
+// Sweeper makes the chore. It skips conversations with rows on damaged pages. The zero value is ready.
 type Sweeper struct {
 	mu      sync.Mutex
-	skipped []int64 // row ids of conversations that are left alone until the next start
+	skipped []int64 // the ids of conversations that are skipped until the next start
 }
 
-// Chore returns the task for the store's list of chores.
+// Chore returns the chore that deletes the rows of deleted conversations.
 func (w *Sweeper) Chore() db.Chore {
 	return db.Chore{Name: "what deleted conversations have left", Step: w.step, Skip: w.skip, Needs: wordindex.ChoreName}
 }
@@ -117,13 +117,13 @@ func (w *Sweeper) list() []int64 {
 	return w.skipped
 }
 
-// HasSkipped reports whether rows could not be deleted because the file is damaged.
+// HasSkipped reports whether rows could not be deleted because the database is damaged.
 func (w *Sweeper) HasSkipped() bool { return len(w.list()) > 0 }
 
-// maxSkipped is how many conversations the sweeper passes over one by one.
+// maxSkipped is how many conversations the Sweeper skips until it gives up.
 const maxSkipped = 1000
 
-// skip passes over the conversation that would be swept next.
+// skip skips the conversation that would be swept next. It fails with db.ErrStuck after maxSkipped.
 func (w *Sweeper) skip(ctx context.Context, s *db.Skipper) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package toolcalls checks that tool calls and their results stand together, as the API of
-// models requires.
+// Package toolcalls checks that each tool call is followed by its result, as the APIs of models
+// require.
 package toolcalls
 
 import (
@@ -12,15 +12,15 @@ type Call struct{ ID, Name string }
 
 // Checker checks messages one after the other. The zero value is ready.
 type Checker struct {
-	n    int
-	open []string // ids of calls without a result
+	n    int      // how many messages were added or skipped
+	open []string // the ids of calls whose results have not come
 }
 
 // Skip counts a message that the model does not see.
 func (c *Checker) Skip() { c.n++ }
 
-// Add checks the next message: the result of the call with an id, or any other with the
-// calls that it asks for.
+// Add checks the next message. If isResult is true, it is the result of the call with the id resultOf;
+// otherwise it is a message that asks for calls, or for none.
 func (c *Checker) Add(isResult bool, resultOf string, calls []Call) error {
 	c.n++
 	at := slices.Index(c.open, resultOf)
@@ -41,7 +41,7 @@ func (c *Checker) Add(isResult bool, resultOf string, calls []Call) error {
 	return nil
 }
 
-// End checks that no result is missing behind the last message.
+// End checks that no result is missing after the last message.
 func (c *Checker) End() error {
 	if len(c.open) > 0 {
 		return fmt.Errorf("the result of the tool call %q is missing", c.open[0])
