@@ -16,23 +16,23 @@ import (
 // waits long.
 
 const (
-	choreDelay = time.Second            // after a write
-	choreMost  = 150 * time.Millisecond // length of a transaction while no write of this process waits
-	choreStep  = 25 * time.Millisecond  // pause between two transactions, for other processes, which retry every 100 ms
-	choreRetry = 5 * time.Second        // after a failure
+	choreDelay = time.Second            // from a write until the chores run
+	choreMost  = 150 * time.Millisecond // the maximum length of a transaction while no write of this process waits
+	choreStep  = 25 * time.Millisecond  // the pause between two transactions, for other processes, which retry every 100 ms
+	choreRetry = 5 * time.Second        // from a failure until the next attempt
 )
 
 // Chore is a background task. The package to which it belongs passes it to Open.
 type Chore struct {
-	// Name says what the chore brings up to date, for the operator.
+	// Name is a noun phrase for the operator that says what the chore brings up to date: "the search index".
 	Name string
 
-	// Step does a part of the work. done reports that nothing is left.
+	// Step does a part of the work in a transaction. done reports that no work was left.
 	Step func(ctx context.Context, tx Tx) (done bool, err error)
 
 	// Skip skips rows that Step can't read because the file is damaged. If it fails with
 	// ErrStuck, the chore and those that need it are not run until the next start.
-	// nil: damage can't be skipped.
+	// nil = damage can't be skipped.
 	Skip func(ctx context.Context, s *Skipper) error
 
 	// Needs is the name of a chore that must be finished first; "" = none.
@@ -42,7 +42,7 @@ type Chore struct {
 // choreList holds the chores, ordered so that each follows the one that it needs.
 type choreList struct {
 	list  []Chore
-	stuck map[string]bool // names of those that are not run until the next start
+	stuck map[string]bool // the names of the chores that are not run until the next start
 }
 
 func newChores(list []Chore) *choreList {
@@ -82,8 +82,8 @@ type choreError struct {
 func (e *choreError) Error() string { return e.chore.Name + ": " + e.err.Error() }
 func (e *choreError) Unwrap() error { return e.err }
 
-// step runs a step of the first chore that has work. done reports that none has. The error
-// is a *choreError.
+// step runs a step of the first chore that has work. done reports that no chore has work. The
+// error is a *choreError.
 func (c *choreList) step(ctx context.Context, tx Tx) (done bool, err error) {
 	for i := range c.list {
 		one := &c.list[i]
@@ -99,15 +99,14 @@ func (c *choreList) step(ctx context.Context, tx Tx) (done bool, err error) {
 	return true, nil
 }
 
-// ofChores returns work that runs chores. Their statements add rows that nothing else depends on, so they need not wait
-// for the answer to each.
+// ofChores returns work that runs chores. A chore need not wait for the result of each statement that returns no rows.
 func ofChores(do task) work {
 	what := alone(do)
 	what.ahead = true
 	return what
 }
 
-// StepChore runs a step of the first chore that has work. done reports that none has.
+// StepChore runs a step of the first chore that has work. done reports that no chore has work.
 func (d *DB) StepChore(ctx context.Context, tx Tx) (done bool, err error) {
 	if _, err := d.chores.exclude(ctx, tx, true); err != nil {
 		return false, err
@@ -137,18 +136,18 @@ func (d *DB) FinishChores(ctx context.Context) (stuck []string, err error) {
 	}
 }
 
-// Pause lets other writes go first, also those of other processes. A task with many writes
-// calls it between two of them.
+// Pause waits a moment, so that other writes go first, also those of other processes. A task with
+// many writes calls it between two of them.
 func Pause(ctx context.Context) error {
 	return clock.Sleep(ctx, choreStep)
 }
 
-// maxCatchUp is how many steps of a chore a query waits for. They suffice for messages that
-// were just stored, but not for rebuilding an index.
+// maxCatchUp is how many steps of a chore a query waits for, at most. They suffice for messages
+// that were just stored, but not for rebuilding an index.
 const maxCatchUp = 5
 
-// CatchUp runs a few steps of a chore before a query that needs its result. It ignores errors:
-// the chore itself repeats the step and reports them, and the query finds what is there.
+// CatchUp runs up to 5 steps of a chore before a query that needs its result. It ignores errors:
+// the chore repeats the step later and reports them, and the query sees what was done before.
 func (d *DB) CatchUp(ctx context.Context, step func(context.Context, Tx) (done bool, err error)) {
 	for range maxCatchUp {
 		done := false
@@ -166,23 +165,24 @@ func (d *DB) CatchUp(ctx context.Context, step func(context.Context, Tx) (done b
 	}
 }
 
-// background runs the chores. It belongs to a committer, whose turn its fields need.
+// background runs the chores. It belongs to a committer; only the goroutine that has the committer's turn
+// may use its fields.
 type background struct {
 	log    *slog.Logger
 	list   *choreList
 	skip   func(failed *choreError) error                                     // skips the rows that made a chore fail because of damage
-	rested func()                                                             // is called when no chore has work left
-	lock   func(ctx context.Context, tx Tx, wait bool) (free bool, err error) // keeps other processes from running chores until tx ends; nil = none can
-	again  time.Duration                                                      // after which they run though nothing was written here; 0 = never
+	rested func()                                                             // called when no chore has work left
+	lock   func(ctx context.Context, tx Tx, wait bool) (free bool, err error) // keeps other processes from running chores until tx ends; nil = no other process can run them
+	again  time.Duration                                                      // when chores run again although this process has written nothing; 0 = never
 
 	group   *committer
-	resting bool        // there are no chores until something is written
-	failing bool        // the latest chore failed
-	stopped bool        // by StopChores
-	timer   *time.Timer // of the next chore
+	resting bool        // no chore has work until the next write
+	failing bool        // the last chore failed
+	stopped bool        // StopChores was called
+	timer   *time.Timer // calls run
 }
 
-// start begins to run the chores with the turns of a committer.
+// start begins to run the chores, with the turns of a committer.
 func (b *background) start(group *committer) {
 	b.group = group
 	group.take()
@@ -190,8 +190,8 @@ func (b *background) start(group *committer) {
 	b.timer = time.AfterFunc(choreDelay, b.run)
 }
 
-// exclude keeps other processes from running chores until the transaction ends. With wait it waits
-// for one that does; else it reports false.
+// exclude keeps other processes from running chores until the transaction ends. If another process
+// runs chores, exclude waits for it or, without wait, reports false.
 func (b *background) exclude(ctx context.Context, tx Tx, wait bool) (free bool, err error) {
 	if b.lock == nil {
 		return true, nil
@@ -199,7 +199,7 @@ func (b *background) exclude(ctx context.Context, tx Tx, wait bool) (free bool, 
 	return b.lock(ctx, tx, wait)
 }
 
-// wake starts the timer if it is not running. The caller has the turn.
+// wake starts the timer if it is not running. The caller must have the turn.
 func (b *background) wake() {
 	if b.resting {
 		b.resting = false
@@ -207,7 +207,7 @@ func (b *background) wake() {
 	}
 }
 
-// run is called by the timer when a chore is due.
+// run runs the chores that have work. The timer calls it.
 func (b *background) run() {
 	b.group.take()
 	defer b.group.give()
@@ -230,7 +230,7 @@ func (b *background) runSteps() (next time.Duration) {
 	done := false
 	err := b.group.transact(write{work: ofChores(func(ctx context.Context, tx Tx) (err error) {
 		if free, err := b.exclude(ctx, tx, false); err != nil || !free {
-			done = !free // another process runs them
+			done = !free // another process runs the chores
 			return err
 		}
 		for end := time.Now().Add(choreMost); ; {
@@ -248,9 +248,9 @@ func (b *background) runSteps() (next time.Duration) {
 	if failing := err != nil; failing != b.failing {
 		b.failing = failing
 		if failing {
-			b.log.Warn("what follows a write, such as the search index, can't be brought up to date; trying again", "wait", choreRetry, "error", Explain(err))
+			b.log.Warn("background tasks of the database failed, such as updating the search index; trying again", "wait", choreRetry, "error", Explain(err))
 		} else {
-			b.log.Info("what follows a write is brought up to date again")
+			b.log.Info("background tasks of the database work again")
 		}
 	}
 	switch {
@@ -263,7 +263,7 @@ func (b *background) runSteps() (next time.Duration) {
 }
 
 // passDamage makes a failed chore skip damaged rows, so that it and the others continue. It
-// reports false for an error that is no chore's. The caller has the turn.
+// reports false if the error is not that of a chore. The caller must have the turn.
 func (b *background) passDamage(err error) bool {
 	var failed *choreError
 	if !errors.As(err, &failed) {
@@ -274,7 +274,7 @@ func (b *background) passDamage(err error) bool {
 		return true // the chore is tried again
 	}
 	b.list.stuck[failed.chore.Name] = true
-	b.log.Error("part of the database can't be brought up to date before the next start", "chore", failed.chore.Name, "error", Explain(err))
+	b.log.Error("background task of the database stopped until the next start", "chore", failed.chore.Name, "error", Explain(err))
 	return true
 }
 
@@ -292,10 +292,10 @@ func (b *background) stuck() []string {
 }
 
 // ErrStuck says that a chore can't skip damaged rows, and is not run until the next start.
-var ErrStuck = errors.New("left to the next start")
+var ErrStuck = errors.New("stopped until the next start")
 
-// finish runs short work when the database is closed, for processes that live shorter than
-// choreDelay. The next start does the rest. The caller has the turn.
+// finish runs a few steps when the database is closed, for processes that do not live as long as
+// choreDelay. The rest of the work is done at the next start. The caller must have the turn.
 func (b *background) finish() {
 	b.timer.Stop()
 	for range 10 {

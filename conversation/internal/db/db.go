@@ -1,10 +1,10 @@
-// Package db is the database under package conversation: one SQLite file, or a database of a
-// PostgreSQL server, with the connections to it, transactions, locks between processes,
-// migrations, and the handling of what can happen to it.
+// Package db is the database under package conversation: a SQLite file, or a database on a
+// PostgreSQL server. It has the connections to it, transactions, locks between processes,
+// migrations, and the handling of damage, moved files and lost connections.
 //
-// [DB] is the same for both engines: callers write SQL that both accept, or give [Either] the words for
-// each, and ask for the kind of an error with functions such as [IsDamaged] and [FaultOf].
-// What is particular to an engine is in the files that begin with its name.
+// [DB] is the same for both engines. Callers write SQL that both accept, or use [Either] with a form
+// for each, and functions such as [IsDamaged] and [FaultOf] return the kind of an error.
+// The code for one engine is in the files whose names begin with that of the engine.
 package db
 
 import (
@@ -19,11 +19,11 @@ import (
 
 // Config says how Open opens a database.
 type Config struct {
-	Path   string       // of a SQLite file, or the URL of a PostgreSQL database
-	Secret string       // path of a file with the password of the URL's user; "" = none
+	Path   string       // the path of a SQLite file, or the URL of a PostgreSQL database
+	Secret string       // the path of a file with the password of the URL's user; "" = none
 	Log    *slog.Logger // for failures of background work, which no caller gets as an error
-	Chores []Chore      // in any order: each is done after the one that it needs
-	Node   Node         // how this process is called among those that have a PostgreSQL database open
+	Chores []Chore      // in any order: each chore runs after the one that it needs
+	Node   Node         // the name of this process among those that have a PostgreSQL database open
 }
 
 // DB is an open database. It is safe for concurrent use. Several processes may
@@ -38,14 +38,14 @@ type DB struct {
 	shared  sync.Map // see Shared
 }
 
-// engine is what is particular to SQLite or PostgreSQL. Its methods implement those of DB that have the
-// same names.
+// engine is the part of a DB that differs between SQLite and PostgreSQL. Its methods implement those of
+// DB with the same names.
 type engine interface {
-	name() string // of the database, without a password
+	name() string // implements Path
 	write(ctx context.Context, session string, what work) error
 	writeLazily(ctx context.Context, session string, what work) error
-	held(ctx context.Context) task                  // a check, or nil
-	owned(ctx context.Context, session string) task // a check, or nil
+	held(ctx context.Context) task                  // returns the check that this node has the role of ctx; nil = none is needed
+	owned(ctx context.Context, session string) task // returns the check that this node owns a session; nil = none is needed
 	read(ctx context.Context, do func(ctx context.Context, conn *sql.Conn) error) error
 	short(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	lock(ctx context.Context, name string) (release func(), err error)
@@ -54,8 +54,9 @@ type engine interface {
 	close() error
 }
 
-// Shared returns the value that a package keeps in memory for all users of the open
-// database. Each package has its own key. The first call makes the value.
+// Shared returns the value that a package shares among all users of the open database. The key
+// must be unique to the package, for example of a type of its own. The first call calls make for the
+// value.
 func (db *DB) Shared(key any, make func() any) any {
 	if kept, known := db.shared.Load(key); known {
 		return kept
@@ -70,12 +71,12 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Tx carries out the statements of a transaction. It has no method to end it: the database does. It is no
-// *sql.Tx, for which database/sql starts a goroutine, and another one for each of its queries.
+// Tx executes the statements of a transaction. It has no method to end the transaction: DB does that. It is not a
+// *sql.Tx, since database/sql starts a goroutine for each of these, and another one for each of its queries.
 type Tx = postgres.Tx
 
-// Open opens the database at a path, creates it if there is none, and brings its schema up to date. The
-// folder must exist. Where the path is a URL, the database on the server must exist.
+// Open opens a database, and brings its schema up to date. If there is no file at the path, Open creates one;
+// the folder must exist. If the path is a URL, the database must exist on the server.
 func Open(ctx context.Context, config Config) (*DB, error) {
 	if IsURL(config.Path) {
 		return openPostgres(ctx, config)
@@ -87,11 +88,11 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 // lock that this process holds.
 func (d *DB) Close() error { return d.engine.close() }
 
-// Path returns the absolute path of the database file, links followed, or the URL of the
-// database without its password.
+// Path returns the absolute path of the database file, with symbolic links resolved, or the URL of
+// the database without its password.
 func (d *DB) Path() string { return d.engine.name() }
 
-// QueryContext reads on a connection of the pool. The end of ctx interrupts it.
+// QueryContext reads on a connection of the pool. When ctx ends, the query is interrupted.
 func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return d.readers.QueryContext(ctx, query, args...)
 }
@@ -101,15 +102,14 @@ func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sq
 	return d.readers.QueryRowContext(ctx, query, args...)
 }
 
-// Query reads on a connection or in a transaction. The end of ctx interrupts it.
+// Query reads on a connection or in a transaction. When ctx ends, the query is interrupted.
 func Query(ctx context.Context, q Querier, query string, args ...any) (*sql.Rows, error) {
 	return q.QueryContext(ctx, query, args...)
 }
 
 // Short is Query for short reads of a few rows. With SQLite it checks ctx only before the query, since database/sql and
-// the driver start a goroutine for each query and each row where a context can end. A server may keep a client
-// waiting for long: there the end of ctx ends the read, too. Reads of a DB that come at the same moment go to
-// the server together.
+// the driver would start a goroutine for the query and for each row if ctx can end. On PostgreSQL a query may wait for
+// long, so the end of ctx interrupts it. Concurrent reads of a DB are sent to the server together.
 func Short(ctx context.Context, q Querier, query string, args ...any) (*sql.Rows, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ type Row struct {
 	err  error
 }
 
-// Scan reads the columns of the row. Where there is none, the error is sql.ErrNoRows.
+// Scan reads the columns of the row. The error is sql.ErrNoRows if there is no row.
 func (r Row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
@@ -147,8 +147,8 @@ func (r Row) Scan(dest ...any) error {
 	return r.rows.Close()
 }
 
-// Column reads all rows of a query with one column, as QueryContext, Query and Short return
-// it. With an error it returns the rows that were read before.
+// Column returns the values of a query with one column. Its parameters are the results of
+// QueryContext, Query or Short. With an error, it returns the values that were read before.
 func Column[T any](rows *sql.Rows, err error) (list []T, _ error) {
 	if err != nil {
 		return nil, err
@@ -164,31 +164,31 @@ func Column[T any](rows *sql.Rows, err error) (list []T, _ error) {
 	return list, rows.Err()
 }
 
-// Conn takes a connection out of the pool, for several reads. The caller closes
+// Conn takes a connection from the pool, for several reads. The caller must close
 // it.
 func (d *DB) Conn(ctx context.Context) (*sql.Conn, error) { return d.readers.Conn(ctx) }
 
-// Write runs do in a transaction and returns when the transaction is on disk. Writes that
-// wait at the same time share a transaction and its sync. do may run twice: when another
+// Write calls do in a transaction and returns when the transaction is on disk. Writes that
+// wait at the same time share a transaction and its sync. do may be called twice: if another
 // write of the same transaction fails, each write is repeated in a transaction of its own.
-// The end of ctx cancels a write that is not queued yet. A queued write is always carried
-// out, and Write returns its outcome.
+// The end of ctx cancels a write that is not queued yet. A queued write is always executed,
+// and Write returns its result.
 func (d *DB) Write(ctx context.Context, do func(ctx context.Context, tx Tx) error) error {
 	what := alone(do)
 	what.check = d.engine.held(ctx)
 	return d.engine.write(ctx, "", what)
 }
 
-// WriteSession is Write for a write that concerns one session, named by its key. Those of different
-// sessions may be carried out at the same time, where the engine can. Where ctx belongs to a role of a cluster
-// (cluster.RoleOf), it writes nothing and fails with cluster.ErrLost unless this node still has the role.
+// WriteSession is Write for a write that concerns one session, which is given by its key. On PostgreSQL, writes of
+// different sessions may be executed at the same time. If ctx belongs to a role of a cluster (cluster.RoleOf) and this node
+// no longer has the role, it writes nothing and fails with cluster.ErrLost.
 func (d *DB) WriteSession(ctx context.Context, session string, do func(ctx context.Context, tx Tx) error) error {
 	return d.WriteParts(ctx, Part{session, do})
 }
 
-// WriteParts is WriteSession for a write that concerns several sessions. The parts of one session are carried out in
-// their order, and those of others possibly before, after and between their statements: each uses the transaction that
-// it is given. The first part has the session of the write.
+// WriteParts is WriteSession for a write that concerns several sessions. The parts of one session are executed in their
+// order. Statements of parts of different sessions may be interleaved; each part must use the transaction that it is given.
+// The first part has the session of the write.
 func (d *DB) WriteParts(ctx context.Context, parts ...Part) error {
 	session := ""
 	if len(parts) > 0 {
@@ -197,28 +197,27 @@ func (d *DB) WriteParts(ctx context.Context, parts ...Part) error {
 	return d.engine.write(ctx, session, work{check: d.engine.held(ctx), parts: parts})
 }
 
-// WriteOwned is WriteSession for the work that a loop or a sender does in a session. Where several
-// nodes share the database, it writes nothing and fails with cluster.ErrLost unless the membership that ctx
-// belongs to owns the session.
+// WriteOwned is WriteSession for writes of a loop or a sender in its session. If several nodes share the database and
+// the membership to which ctx belongs does not own the session, it writes nothing and fails with cluster.ErrLost.
 func (d *DB) WriteOwned(ctx context.Context, session string, do func(ctx context.Context, tx Tx) error) error {
 	return d.engine.write(ctx, session, work{check: d.engine.owned(ctx, session), parts: []Part{{session, do}}})
 }
 
-// WriteQuickly is WriteOwned for what can be done again at no harm: it outlasts this process, however that ends, but perhaps
-// not a failure of the machine. With SQLite it does not wait until the disk has stored it; a later write does so for both.
+// WriteQuickly is WriteOwned for a write that is safe to repeat. It survives a crash of the process, but a failure of the machine
+// may lose it. With SQLite it does not wait for a sync of the disk; a later write syncs both.
 func (d *DB) WriteQuickly(ctx context.Context, session string, do func(ctx context.Context, tx Tx) error) error {
 	return d.engine.write(ctx, session, work{check: d.engine.owned(ctx, session), parts: []Part{{session, do}}, quick: true})
 }
 
-// WriteLazily is WriteOwned for writes that may wait up to 5 ms to share the transaction of
-// another write. They cost nearly nothing while much is written.
+// WriteLazily is WriteOwned for a write that may wait up to 5 ms to share the transaction of
+// another write. It costs nearly nothing while there are many writes.
 func (d *DB) WriteLazily(ctx context.Context, session string, do func(ctx context.Context, tx Tx) error) error {
 	return d.engine.writeLazily(ctx, session, work{check: d.engine.owned(ctx, session), parts: []Part{{session, do}}})
 }
 
-// Read runs a few short reads that see the same state of the database. With SQLite it uses the connection that
-// writes: its page cache stays valid, while every other connection loses its cache with each write. No
-// write goes on meanwhile. It fails where Write would, because the database was taken away.
+// Read calls do for a few short reads that see the same state of the database. With SQLite it uses the connection that
+// writes, since its page cache stays valid, while every other connection loses its cache with each write. Writes wait
+// meanwhile. Like Write, it fails with an error that wraps ErrMoved while the database is not at its path.
 func (d *DB) Read(ctx context.Context, do func(ctx context.Context, conn *sql.Conn) error) error {
 	return d.engine.read(ctx, do)
 }

@@ -2,27 +2,28 @@ package db
 
 import "parley/conversation/internal/postgres"
 
-// Either returns a statement, or a part of one, that the engines need in different words. Most
-// statements are the same for both. The words for PostgreSQL hold no comment and no other
-// Either. Both have the same arguments; one with numbered or named placeholders may leave some
-// out.
+// Either returns a statement, or a part of one, with a form for SQLite and a form for PostgreSQL.
+// Most statements are the same for both. The form for PostgreSQL must not contain a comment or
+// another Either. Both get the same arguments; with numbered or named placeholders, a form need
+// not use all of them.
 func Either(sqlite, server string) string { return postgres.Either(sqlite, server) }
 
-// EachID returns a table with the columns value and key, for the ids and their places in a
-// parameter that IDs has made.
+// EachID returns a table for a parameter that IDs has made. The column value has the ids, and key
+// their order.
 func EachID(parameter string) string {
 	return Either(`json_each(`+parameter+`)`,
 		`(SELECT CAST(value AS bigint) AS value, key FROM json_array_elements_text(CAST(CAST(`+parameter+` AS text) AS json)) WITH ORDINALITY AS e(value, key))`)
 }
 
-// EachText is EachID for a list of texts in JSON.
+// EachText is EachID for a parameter that is a JSON list of texts.
 func EachText(parameter string) string {
 	return Either(`json_each(`+parameter+`)`,
 		`(SELECT value, key FROM json_array_elements_text(CAST(CAST(`+parameter+` AS text) AS json)) WITH ORDINALITY AS e(value, key))`)
 }
 
-// EachOf returns a table with the columns value, as JSON, and key, from 0, for the items of a JSON
-// list in a column of a table that is named before. There are none for NULL.
+// EachOf returns a table for the items of a JSON list, which is in a column of a table to the left in
+// the FROM clause. The column value has the items as JSON, and key their indexes from 0. The table is
+// empty if the list is NULL.
 func EachOf(column string) string {
 	return Either(`json_each(`+column+`)`,
 		`LATERAL (SELECT value, key - 1 AS key FROM json_array_elements(CAST(`+column+` AS json)) WITH ORDINALITY AS e(value, key))`)

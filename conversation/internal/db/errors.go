@@ -19,21 +19,21 @@ var ErrClosed = errors.New("the database is closed")
 // ErrInvalid says that a caller's value can't be stored.
 var ErrInvalid = errors.New("invalid")
 
-// ErrDamaged says that the file is damaged; IsDamaged reports true for it.
+// ErrDamaged says that the database is damaged. IsDamaged reports true for it.
 var ErrDamaged error = sqlite3.Error{Code: sqlite3.ErrCorrupt}
 
 // Fault is the reason why the engine could not do something.
 type Fault string
 
 const (
-	NoFault        Fault = "" // not an error of the engine
+	NoFault        Fault = "" // no error, or not an error of the engine
 	Full           Fault = "full"
 	Unwritable     Fault = "unwritable"
 	Unopenable     Fault = "unopenable"
 	DiskFailed     Fault = "disk failed"
 	Busy           Fault = "busy"        // another process has a lock
-	Unreachable    Fault = "unreachable" // the server, or the connection to it is lost
-	Locked         Fault = "locked"      // another connection of this process has one
+	Unreachable    Fault = "unreachable" // the server can't be reached, or the connection to it was lost
+	Locked         Fault = "locked"      // another connection of this process has a lock
 	NoMemory       Fault = "no memory"
 	Interrupted    Fault = "interrupted"
 	Damaged        Fault = "damaged"
@@ -69,8 +69,8 @@ var faults = map[sqlite3.ErrNo]Fault{
 	sqlite3.ErrNotADB:    NotADatabase,
 }
 
-// IsDamaged reports whether an error says that the file is damaged, so that trying
-// again can't help.
+// IsDamaged reports whether an error says that the database is damaged, so that another
+// attempt can't help. A value that can't be decoded counts as damage, too.
 func IsDamaged(err error) bool {
 	switch FaultOf(err) {
 	case Damaged, NotADatabase:
@@ -78,7 +78,7 @@ func IsDamaged(err error) bool {
 	case NoFault:
 		var syntax *json.SyntaxError
 		var kind *json.UnmarshalTypeError
-		// database/sql has no type for a value that is not what was stored.
+		// database/sql has no type for the error of a value that can't be scanned.
 		return errors.As(err, &syntax) || errors.As(err, &kind) || err != nil && strings.Contains(err.Error(), "sql: Scan error")
 	}
 	return false
@@ -90,8 +90,9 @@ func isCorrupt(err error) bool {
 	return fault == Damaged || fault == NotADatabase
 }
 
-// IsTemporary reports whether the next try may succeed where a read failed: the
-// database is busy or closed, or the process lacks memory or file handles.
+// IsTemporary reports whether a failed read may succeed later: the database is busy,
+// closed, moved or unreachable, the read was interrupted, or the process lacks memory or
+// file handles.
 func IsTemporary(err error) bool {
 	if errors.Is(err, ErrClosed) || errors.Is(err, ErrMoved) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
@@ -103,7 +104,7 @@ func IsTemporary(err error) bool {
 	return false
 }
 
-// DamageAdvice tells the operator what to do about a damaged file.
+// DamageAdvice tells the operator what to do about a damaged database.
 const DamageAdvice = "`gateway verify` says what is hit, `gateway repair FILE` saves what can be read into a new file, `gateway restore FILE` puts a copy in its place"
 
 // Explain adds advice for the operator to an error of the engine. It returns other errors,
@@ -127,7 +128,7 @@ func Explain(err error) error {
 	return fmt.Errorf("%s (%w)", advice, err)
 }
 
-// sqliteAdvice tells the operator of a file what to do.
+// sqliteAdvice has the advice for the operator of a SQLite file.
 var sqliteAdvice = map[Fault]string{
 	Full:         "the disk is full: make room, and work goes on by itself",
 	Unwritable:   "the database can't be written: let this user write the file, the files beside it and their folder",

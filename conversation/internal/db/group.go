@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// committer commits writes in groups. The goroutine that has the turn commits all writes that
-// wait at that moment in one transaction, with one sync of the disk: this lets two hundred chats
-// commit durably at once. The committer has no goroutine of its own that must be woken, so a
-// write that comes alone is committed at once.
+// committer commits writes in groups. The goroutine that has the turn commits all waiting
+// writes in one transaction, with one sync of the disk, so that two hundred sessions can commit
+// at the same time. The committer has no goroutine of its own, which would have to be woken, so
+// a single write is committed at once.
 type committer struct {
 	queue    chan write
 	lazy     chan write
-	reads    atomic.Int32               // number of reads that have the turn or wait for it
-	turn     chan struct{}              // full while a goroutine uses the connection and the fields of its owner
+	reads    atomic.Int32               // the number of reads that have the turn or wait for it
+	turn     chan struct{}              // a lock, full while a goroutine has the turn: only that goroutine may use the connection
 	transact func(group ...write) error // commits a group in one transaction
-	written  func()                     // is called after a group, with the turn
-	closed   bool                       // needs the turn
+	written  func()                     // called after each group, with the turn
+	closed   bool                       // used only with the turn
 }
 
 // task is work in a transaction.
@@ -36,17 +36,17 @@ type Part struct {
 // work is what a write does. It may run twice: when another write of the same
 // transaction fails, each is repeated in a transaction of its own.
 type work struct {
-	check task   // fails if nothing may be stored; nil = it may
-	parts []Part // those of one session in their order
-	alone bool   // no other work is done in the same transaction at the same time
-	ahead bool   // work that is alone goes on before its statements are carried out, as a postgres.Task can
-	quick bool   // it may be lost when the machine fails, see DB.WriteQuickly
+	check task   // fails if this process may not write, for example since it has lost a session; nil = it may
+	parts []Part // executed in order for each session
+	alone bool   // its statements must not be interleaved with those of other work
+	ahead bool   // for work that is alone: see postgres.Task.Ahead
+	quick bool   // a failure of the machine may lose it, see DB.WriteQuickly
 }
 
-// alone returns work that may concern all sessions.
+// alone returns work that may concern all sessions, and is not interleaved with other work.
 func alone(do task) work { return work{parts: []Part{{Do: do}}, alone: true} }
 
-// inOrder does the work by itself.
+// inOrder calls all parts one after the other.
 func (w work) inOrder(ctx context.Context, tx Tx) error {
 	for _, part := range w.parts {
 		if err := part.Do(ctx, tx); err != nil {
@@ -64,15 +64,15 @@ func (w work) session() string {
 	return ""
 }
 
-// write is work that waits for its transaction.
+// write is queued work. result receives its result.
 type write struct {
 	work
 	result chan error
 }
 
 const (
-	maxGroup = 256                  // writes that share a transaction
-	maxDelay = 5 * time.Millisecond // that a lazy write waits for others
+	maxGroup = 256                  // the capacity of each queue
+	maxDelay = 5 * time.Millisecond // how long a lazy write waits for others
 )
 
 func newCommitter(transact func(group ...write) error, written func()) *committer {
@@ -162,8 +162,8 @@ func outcome(err error) error {
 	return Explain(err)
 }
 
-// await returns when a job is done. The goroutine that has the turn does it; if none has the
-// turn, await takes it.
+// await waits until a job is committed, and returns its result. If no goroutine has the turn, await
+// takes it and commits the queued writes.
 func (c *committer) await(job write) error {
 	select {
 	case err := <-job.result:
@@ -175,10 +175,10 @@ func (c *committer) await(job write) error {
 	return outcome(<-job.result)
 }
 
-// wanted reports whether another goroutine waits for the turn. The caller has the turn.
+// wanted reports whether a write or a read waits for the turn. The caller must have the turn.
 func (c *committer) wanted() bool { return len(c.queue) > 0 || len(c.lazy) > 0 || c.reads.Load() > 0 }
 
-// takeToRead waits for the turn of a read, until ctx ends. It fails if the committer is closed.
+// takeToRead waits for the turn, for a read. It fails if ctx ends or the committer is closed.
 func (c *committer) takeToRead(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -197,8 +197,7 @@ func (c *committer) takeToRead(ctx context.Context) error {
 	return nil
 }
 
-// commitQueued commits the writes that wait. Both queues hold at most maxGroup, so
-// that the caller's own job is among them.
+// commitQueued commits all queued writes, among them the caller's own.
 func (c *committer) commitQueued() {
 	group := drain(drain(nil, c.queue), c.lazy)
 	if len(group) == 0 {
@@ -214,7 +213,7 @@ func (c *committer) commitQueued() {
 	c.written()
 }
 
-// drain moves the writes that wait in a queue into the group.
+// drain moves the writes of a queue to the group.
 func drain(group []write, queue <-chan write) []write {
 	for range len(queue) {
 		group = append(group, <-queue)
@@ -222,6 +221,8 @@ func drain(group []write, queue <-chan write) []write {
 	return group
 }
 
+// commit commits a group and sends the results. If the transaction fails, it repeats each write in a
+// transaction of its own.
 func (c *committer) commit(group []write) {
 	err := c.transact(group...)
 	if err == nil || len(group) == 1 || errors.Is(err, ErrMoved) {
@@ -235,7 +236,7 @@ func (c *committer) commit(group []write) {
 	}
 }
 
-// close commits the writes that wait, and calls leave, which closes the connection. Later writes fail.
+// close commits the queued writes and calls leave, which closes the connection. Later writes fail with ErrClosed.
 func (c *committer) close(leave func() error) error {
 	c.take()
 	defer c.give()

@@ -2,7 +2,7 @@ package db
 
 import "context"
 
-// health is what an engine knows of the state of its database.
+// health has the methods of an engine for the state of its database. They implement methods of DB.
 type health interface {
 	wasUnclean() bool
 	damaged() []string
@@ -12,29 +12,28 @@ type health interface {
 	watch(ctx context.Context, back func())
 }
 
-// Unclean reports whether the process that had the database open last died
-// instead of closing it. A server finds that out for itself.
+// Unclean reports whether the process that last had the database open died without closing it. On
+// PostgreSQL it reports false: the server handles that itself.
 func (d *DB) Unclean() bool { return d.engine.wasUnclean() }
 
-// Damages returns the damaged parts of the database that were found since it was opened,
-// in words for the operator.
+// Damages returns the damaged parts of the database that were found since it was opened, as
+// texts for the operator.
 func (d *DB) Damages() []string { return d.engine.damaged() }
 
 // NoteDamage adds a part that can't be read to the Damages, and logs it once.
 func (d *DB) NoteDamage(part string, err error) { d.engine.noteDamage(part, err) }
 
 // Moved returns an error that wraps ErrMoved while the database is not at its path, or its server can't be
-// reached, and nothing is stored, else nil.
+// reached, so that nothing can be stored. Otherwise it returns nil.
 func (d *DB) Moved() error { return d.engine.moved() }
 
-// CheckUnclean has SQLite check all pages of the database if the process that had
-// it open last died, and adds what it finds to the Damages. A million messages take a few
-// seconds; reads and writes go on meanwhile. The error is that of ctx, or says why the
-// database could not be checked.
+// CheckUnclean makes SQLite check all pages of the database if Unclean reports true, and adds
+// what it finds to the Damages. A million messages take a few seconds; reads and writes continue
+// meanwhile. The error is that of ctx, or says why the database could not be checked.
 func (d *DB) CheckUnclean(ctx context.Context) error { return d.engine.checkUnclean(ctx) }
 
 // Watch checks every second, until ctx ends, whether the database is still where it was
-// opened, so that the operator hears of it while nothing is written. It calls back each time
-// the database was put back: the caller then reads the store again, because writes that
-// returned an error at the time of the move may have been stored.
+// opened, so that a move is logged even if nothing is written. It calls back each time the
+// database was put back. The caller must then read the store again, since writes that returned an
+// error at the time of the move may have been stored.
 func (d *DB) Watch(ctx context.Context, back func()) { d.engine.watch(ctx, back) }

@@ -9,13 +9,13 @@ import (
 
 // HeldError says that another process has a lock.
 type HeldError struct {
-	PID  int    // 0 when it is not known, for example in another container
-	Node string // the name of the process among several on one server; "" when it is not known
+	PID  int    // the id of the process; 0 = it is not known, for example in another container
+	Node string // on PostgreSQL, the name of the node; "" = it is not known
 }
 
 func (e *HeldError) Error() string { return "held by " + e.Holder() }
 
-// Holder returns words for the process that has the lock.
+// Holder describes the process that has the lock: "process 4711".
 func (e *HeldError) Holder() string {
 	switch {
 	case e.PID > 0:
@@ -26,14 +26,14 @@ func (e *HeldError) Holder() string {
 	return "another process"
 }
 
-// Lock takes the lock of a name for this process until release is called or the
-// process dies. It does not wait: it fails with *HeldError when another process has
-// the lock. The same process may take it again, and calls release once for each time.
+// Lock takes the lock with a name for this process, until release is called or the
+// process dies. It does not wait: the error is a *HeldError if another process has the
+// lock. The same process may take the lock several times, and must call each release.
 func (d *DB) Lock(name string) (release func(), err error) {
 	return d.engine.lock(context.Background(), name)
 }
 
-// Node returns this process among the nodes that have the database open, or nil where it is a file.
+// Node returns this process as a node of the cluster on a PostgreSQL database, or nil for a SQLite file.
 func (d *DB) Node() *cluster.Node {
 	if s, is := d.engine.(*postgresServer); is {
 		return s.node

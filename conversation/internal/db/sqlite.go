@@ -87,8 +87,8 @@ func (f *sqliteFile) open(ctx context.Context, chores []Chore) error {
 	return nil
 }
 
-// prepare makes the file ready for use, one process at a time. The caller closes
-// the connection that prepare used and returns.
+// prepare makes the file ready for use, one process at a time. It returns the connection
+// that it has used, which the caller must close.
 func (f *sqliteFile) prepare(ctx context.Context) (db *sql.DB, err error) {
 	const wait, tries = 50 * time.Millisecond, 40 // another process may be closing the database, or making its log anew
 	for range tries {
@@ -107,7 +107,7 @@ func (f *sqliteFile) prepare(ctx context.Context) (db *sql.DB, err error) {
 func (f *sqliteFile) tryPrepare(ctx context.Context) (*sql.DB, error) {
 	pid, unlock, err := f.locks.try(migrationLock, syscall.F_WRLCK)
 	if errors.Is(err, errHeld) {
-		f.log.Info("waiting for another process that prepares the database", "pid", pid)
+		f.log.Info("waiting for another process that opens the database", "pid", pid)
 		unlock, err = f.locks.wait(migrationLock)
 	}
 	if err != nil {
@@ -134,7 +134,7 @@ func (f *sqliteFile) tryPrepare(ctx context.Context) (*sql.DB, error) {
 	return migrate(ctx, f.path)
 }
 
-// takeOver checks the log and the locks that earlier processes left.
+// takeOver finishes an interrupted restore and checks the log, for a process that is alone with the file.
 func (f *sqliteFile) takeOver(ctx context.Context, sameBoot bool) error {
 	done, err := finishReplace(f.path)
 	if err != nil {
@@ -172,10 +172,10 @@ func (f *sqliteFile) writeLazily(ctx context.Context, _ string, what work) error
 	return f.writer.group.writeLazily(ctx, what)
 }
 
-// held returns nil: a role that other processes could take does not exist.
+// held returns nil: without a cluster there are no roles.
 func (f *sqliteFile) held(context.Context) task { return nil }
 
-// owned returns nil: the lock of a session is held until the process dies.
+// owned returns nil: this process keeps the lock of a session until it releases it or dies.
 func (f *sqliteFile) owned(context.Context, string) task { return nil }
 
 func (f *sqliteFile) read(ctx context.Context, do func(ctx context.Context, conn *sql.Conn) error) error {

@@ -24,10 +24,10 @@ func (s *Skipper) QueryRowContext(ctx context.Context, query string, args ...any
 // NoteDamage is DB.NoteDamage.
 func (s *Skipper) NoteDamage(part string, err error) { s.w.damages.met(part, err) }
 
-// Rows calls add with the next n ids of a table after a cursor, and moves the cursor behind
-// them. If add fails because of damage, Rows calls it again with fewer ids, down to one. A
-// row that can't be read at all is passed to skipped instead; an error of skipped ends Rows.
-// Rows fails with ErrStuck when no readable row follows.
+// Rows calls add with the next n ids of a table after a cursor, and moves the cursor past
+// them. If add fails because of damage, Rows calls it again with fewer ids, down to one. If it
+// fails for a single row, Rows calls skipped for that row; an error of skipped ends Rows. Rows
+// fails with ErrStuck if no readable row follows.
 func (s *Skipper) Rows(ctx context.Context, table, cursor string, n int, add func(ctx context.Context, tx Tx, ids []int64) error, skipped func(id int64, err error) error) error {
 	var after int64
 	if err := s.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM cursors WHERE name = ?`, cursor).Scan(&after); err != nil {
@@ -35,7 +35,7 @@ func (s *Skipper) Rows(ctx context.Context, table, cursor string, n int, add fun
 	}
 	ids, err := ReadableIDs(ctx, s, table, after, n)
 	if err == nil && len(ids) == 0 {
-		err = fmt.Errorf("%w: nothing behind number %d of %s can be read", ErrStuck, after, table)
+		err = fmt.Errorf("%w: no row after id %d of %s can be read", ErrStuck, after, table)
 	}
 	if err != nil {
 		return err
@@ -43,6 +43,7 @@ func (s *Skipper) Rows(ctx context.Context, table, cursor string, n int, add fun
 	return s.skipIDs(ctx, cursor, ids, add, skipped)
 }
 
+// skipIDs is Rows for given ids, at least one.
 func (s *Skipper) skipIDs(ctx context.Context, cursor string, ids []int64, add func(ctx context.Context, tx Tx, ids []int64) error, skipped func(id int64, err error) error) error {
 	last := ids[len(ids)-1]
 	moved := func(ctx context.Context, tx Tx) error {

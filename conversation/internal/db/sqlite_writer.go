@@ -12,9 +12,9 @@ type writer struct {
 	log   *slog.Logger
 	db    *sql.DB
 	conn  *sql.Conn
-	group *committer // whoever has its turn uses the connection and the fields below
+	group *committer // only the goroutine that has its turn may use the connection and the fields below
 
-	unsynced  bool // the connection commits without a sync of the disk
+	unsynced  bool // whether the connection commits without a sync of the disk
 	epochs    epochs
 	placement placement
 	chores    *background
@@ -35,12 +35,12 @@ func openWriter(ctx context.Context, log *slog.Logger, damages *damages, path st
 	return w, nil
 }
 
-// shrink gives memory back. If it fails now, it is done the next time.
+// shrink frees memory of the connection. An error does not matter, since shrink is called again later.
 func (w *writer) shrink() {
 	_, _ = w.conn.ExecContext(context.Background(), "PRAGMA shrink_memory")
 }
 
-// skipDamage has a chore that failed because of damage skip the damaged rows.
+// skipDamage makes a chore that failed because of damage skip the damaged rows.
 func (w *writer) skipDamage(failed *choreError) error {
 	w.damages.met(failed.chore.Name, failed.err)
 	if failed.chore.Skip == nil {
@@ -49,8 +49,7 @@ func (w *writer) skipDamage(failed *choreError) error {
 	return failed.chore.Skip(context.Background(), &Skipper{w})
 }
 
-// read runs do, which must be short, on the writer's own connection, whose page cache stays
-// valid. Every other connection loses its cache with each write.
+// read implements DB.Read. do must be short.
 func (w *writer) read(ctx context.Context, do func(ctx context.Context, conn *sql.Conn) error) error {
 	if err := w.group.takeToRead(ctx); err != nil {
 		return err
@@ -62,7 +61,7 @@ func (w *writer) read(ctx context.Context, do func(ctx context.Context, conn *sq
 	return Explain(do(context.Background(), w.conn))
 }
 
-// close commits the writes that wait and closes the file.
+// close commits the queued writes, runs short chores, and closes the file.
 func (w *writer) close() error {
 	return w.group.close(func() error {
 		w.chores.finish()
@@ -70,8 +69,8 @@ func (w *writer) close() error {
 	})
 }
 
-// transaction commits a group. An error that wraps ErrMoved may come after the
-// commit: then all of it is stored in a file that was taken away, and may come back.
+// transaction commits a group. An error that wraps ErrMoved may come after the commit:
+// then the group is stored in a file that was moved away, and may be put back.
 func (w *writer) transaction(group ...write) error {
 	if err := w.mayWrite(); err != nil {
 		return err
@@ -104,8 +103,8 @@ func (w *writer) transaction(group ...write) error {
 	return w.inPlace()
 }
 
-// setUnsynced says whether the next commits return before the disk has stored them. The system stores
-// them soon; they are lost only if the machine fails before, and never without all later ones.
+// setUnsynced sets whether the next commits return before the disk has stored them. The operating system
+// stores them soon. Only a failure of the machine before that loses them, and with them all later commits.
 func (w *writer) setUnsynced(ctx context.Context, unsynced bool) error {
 	if unsynced == w.unsynced {
 		return nil
@@ -121,7 +120,8 @@ func (w *writer) setUnsynced(ctx context.Context, unsynced bool) error {
 	return err
 }
 
-// rollBack ends a transaction that failed. Some errors have SQLite roll back by itself, and then it fails.
+// rollBack ends a transaction that failed. After some errors SQLite has rolled back by itself; then the ROLLBACK
+// fails, which does not matter.
 func (w *writer) rollBack(ctx context.Context) {
 	_, _ = w.conn.ExecContext(ctx, "ROLLBACK")
 }

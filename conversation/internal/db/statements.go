@@ -9,9 +9,9 @@ import (
 )
 
 // Insert executes an INSERT of at most one row into a table with the column id, and returns the
-// id of the row. It returns 0 if the statement added none because of ON CONFLICT DO NOTHING. A
-// statement that may update a row instead has to return the id by itself: SQLite says which row
-// was added last, and reading a row that a statement returns takes three times as long.
+// id of the row. It returns 0 if the statement added none because of ON CONFLICT DO NOTHING. It is
+// not for a statement that may update a row instead, since SQLite then returns the id of the row
+// that was added last; such a statement needs a RETURNING clause, which takes three times as long.
 func Insert(ctx context.Context, tx Tx, statement string, args ...any) (id int64, err error) {
 	result, err := tx.ExecContext(ctx, statement+Either(``, postgres.ReturningID), args...)
 	if err != nil {
@@ -27,8 +27,8 @@ func idOf(result sql.Result) (id int64, err error) {
 	return result.LastInsertId()
 }
 
-// Require carries out a statement that must change a row, or, if it is SELECT 1, return one. Otherwise the transaction fails with
-// the error of refused: at once, or when it is committed.
+// Require executes a statement that must change a row, or, if it is a SELECT 1, return one. Otherwise the transaction fails with the
+// error that refused returns: at once, or on PostgreSQL when it is committed.
 func Require(ctx context.Context, tx Tx, refused func() error, statement string, args ...any) error {
 	if done, err := postgres.Require(ctx, tx, refused, statement, args...); done {
 		return err
@@ -51,7 +51,7 @@ func requirement(ctx context.Context, tx Tx, statement string, args ...any) (n i
 	return n, err
 }
 
-// Changed returns how many rows a statement has changed.
+// Changed returns how many rows a statement has changed. Its parameters are the results of ExecContext.
 func Changed(result sql.Result, err error) (int64, error) {
 	if err != nil {
 		return 0, err
@@ -62,13 +62,13 @@ func Changed(result sql.Result, err error) (int64, error) {
 // Added is the row that InsertLater has added.
 type Added struct {
 	ID      int64 // 0 = no row was added
-	Unknown bool  // only until the transaction has ended, and where the server's last answer was lost
+	Unknown bool  // the ID is not known: the transaction has not ended, or the server's last answer was lost
 }
 
-// InsertLater is Insert for a row whose id nothing in the transaction needs: it sets row when the transaction is
-// committed, so that a server answers the INSERT and the COMMIT together. After a write without an error, row is
-// Unknown if the transaction was found to be committed although no answer came. Then the caller looks for the
-// row.
+// InsertLater is Insert for a row whose id the transaction itself does not need. On PostgreSQL it sets row when the
+// transaction is committed, so that the INSERT and the COMMIT share a round trip. If the answer of the server was lost,
+// but the transaction is found to be committed, the write has no error and row is Unknown; then the caller must look for
+// the row.
 func InsertLater(ctx context.Context, tx Tx, row *Added, statement string, args ...any) error {
 	result, err := tx.ExecContext(ctx, statement+Either(``, postgres.ReturningID), args...)
 	if err != nil {

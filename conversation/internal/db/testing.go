@@ -2,9 +2,9 @@ package db
 
 // Methods of DB that only tests use.
 
-// StopChores keeps chores from being done before Close, except with StepChore. The
-// chores named are stuck, as by damage: Close does not do them either. It is for tests
-// that do the chores themselves, or that leave them to the next start.
+// StopChores stops chores until Close, except those of StepChore. The chores named in stuck
+// are marked as stuck, as after damage, so that Close does not run them either. It is for tests
+// that run chores themselves, or that leave them to the next start.
 func (d *DB) StopChores(stuck ...string) {
 	d.chores.group.take()
 	defer d.chores.group.give()
@@ -14,8 +14,8 @@ func (d *DB) StopChores(stuck ...string) {
 	}
 }
 
-// RunChores does chores as the background does. more says that some are left, which
-// the background would go on with.
+// RunChores runs chores once as the background does. more reports that the background would call it
+// again.
 func (d *DB) RunChores() (more bool) {
 	d.chores.group.take()
 	defer d.chores.group.give()

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// The first and the last time that is stored and read. They are within the years 1 to 9999
-// in every time zone, since RFC 3339, and thus JSON, can write no others. An earlier or later
-// time becomes the first or the last one.
+// The first and the last time that can be stored. An earlier or later time becomes the first or
+// the last one. In every time zone they are within the years 1 to 9999, since RFC 3339, and so
+// JSON, can't represent others.
 var (
 	firstTime = time.Date(1, time.January, 2, 0, 0, 0, 0, time.UTC)
 	lastTime  = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC).Add(-time.Millisecond)
 )
 
-// Millis returns a time as it is stored, 0 for the zero time.
+// Millis returns the stored form of a time: milliseconds since 1970, 0 for the zero time.
 func Millis(t time.Time) int64 {
 	switch {
 	case t.IsZero():
@@ -30,9 +30,8 @@ func Millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// FromMillis returns the time that Millis has stored. A file may hold values out of
-// range, since earlier versions did not check what platforms said; they become the first
-// or the last time.
+// FromMillis returns the time for a stored form. Values out of range, which databases of earlier
+// versions may have, become the first or the last time.
 func FromMillis(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -40,19 +39,19 @@ func FromMillis(ms int64) time.Time {
 	return time.UnixMilli(min(max(ms, firstTime.UnixMilli()), lastTime.UnixMilli()))
 }
 
-// Text returns text in a form that JSON, the database and every model can carry:
-// valid UTF-8 without NUL bytes.
+// Text returns text in a form that JSON, the database and every model accept: valid UTF-8
+// without NUL bytes. Invalid bytes become U+FFFD.
 func Text(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	return strings.ReplaceAll(text, "\x00", "\uFFFD")
 }
 
-// Nullable returns text as it is stored where "" is NULL.
+// Nullable returns the value for a column in which "" is stored as NULL.
 func Nullable(text string) sql.NullString {
 	return sql.NullString{String: text, Valid: text != ""}
 }
 
-// IDs returns ids as one parameter of a query, which reads them with EachID.
+// IDs returns ids as a JSON list, for a parameter of a query that reads them with EachID.
 func IDs(ids []int64) string {
 	list := make([]byte, 0, 16*len(ids)+2)
 	list = append(list, '[')
@@ -65,7 +64,7 @@ func IDs(ids []int64) string {
 	return string(append(list, ']'))
 }
 
-// JSONOrNull returns v as JSON, or nil for a column that is NULL where v is empty.
+// JSONOrNull returns v as JSON, or NULL if empty is true.
 func JSONOrNull(v any, empty bool) (sql.NullString, error) {
 	if empty {
 		return sql.NullString{}, nil
@@ -82,11 +81,11 @@ func FromJSON(column []byte, into any) error {
 	return json.Unmarshal(column, into)
 }
 
-// NoLimit is the LIMIT of a query that has none, but an OFFSET.
+// NoLimit is the LIMIT for a query that needs an OFFSET, but no limit.
 const NoLimit = "9223372036854775807"
 
-// OneMore returns the LIMIT of a query that reads one row more than a page of this size. The
-// extra row tells whether another page follows.
+// OneMore returns the LIMIT for a query that reads one row more than a page of this size, to find out
+// whether another page follows. A limit of 0 means no limit.
 func OneMore(limit int) int {
 	if limit <= 0 {
 		return math.MaxInt // no limit
