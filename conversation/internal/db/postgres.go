@@ -15,12 +15,12 @@ import (
 	"parley/conversation/internal/postgres"
 )
 
-// Node says how a process is called among those that have a PostgreSQL database open. SQLite needs none.
+// Node describes a process to the other nodes that have a PostgreSQL database open. It is not used with SQLite.
 type Node struct {
-	Name    string // for people; "" = the name of the machine
-	URL     string // at which the other nodes reach it; "" = none
-	Version string // of the program
-	Command string // "run" for a gateway that works sessions, or the subcommand
+	Name    string // a name for people; "" = the name of the machine
+	URL     string // where the other nodes reach it over HTTP; "" = nowhere
+	Version string // the version of the program
+	Command string // "run" for a gateway that works sessions; otherwise the subcommand
 }
 
 // postgresServer is the engine of a database on a PostgreSQL server.
@@ -35,16 +35,16 @@ type postgresServer struct {
 	damages *damages
 	outage  *outage
 
-	stopAnalyzing func() // nil while it has not begun
+	stopAnalyzing func() // nil before startAnalyzing
 }
 
 const (
 	laneCount   = 2
-	readerCount = 3               // and one more, for short reads
+	readerCount = 3               // connections for reading, in addition to the shared one for short reads
 	readersIdle = 5 * time.Minute // how long an unused connection for reading is kept
 )
 
-// IsURL reports whether a database is named by the URL of a PostgreSQL server, not by a path.
+// IsURL reports whether the path of a database is the URL of a PostgreSQL database, not the path of a file.
 func IsURL(path string) bool { return postgres.IsURL(path) }
 
 func openPostgres(ctx context.Context, config Config) (*DB, error) {
@@ -96,7 +96,7 @@ func (s *postgresServer) open(ctx context.Context, config Config) (*background, 
 	return s.openLanes(to.Copy(), config.Chores), nil
 }
 
-// serverConfig returns how to connect to the server of a configuration.
+// serverConfig returns the config for connections to the server, with the password from the file Secret if it is set.
 func serverConfig(config Config) (*postgres.Config, error) {
 	to, err := postgres.ParseURL(config.Path)
 	if err != nil || config.Secret == "" {
@@ -106,14 +106,14 @@ func serverConfig(config Config) (*postgres.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("database_password_file: %w", err)
 	}
-	to.Password = strings.TrimSpace(strings.TrimPrefix(string(password), "\ufeff")) // some editors write this mark
+	to.Password = strings.TrimSpace(strings.TrimPrefix(string(password), "\ufeff")) // a byte order mark, which some editors write
 	if to.Password == "" {
 		return nil, fmt.Errorf("database_password_file: %s is empty: write the password of the database's user into it", config.Secret)
 	}
 	return to, nil
 }
 
-// openLanes makes the writers. The chores run on the first one.
+// openLanes makes the lanes. The chores run on the first one.
 func (s *postgresServer) openLanes(to *postgres.Config, list []Chore) *background {
 	for name, value := range cluster.SessionSettings(0) {
 		to.RuntimeParams[name] = value
@@ -147,7 +147,8 @@ func lockChores(ctx context.Context, tx Tx, wait bool) (free bool, err error) {
 	return err == nil, err
 }
 
-// check refuses servers that can't hold the database, and warns of settings that lose messages.
+// check returns an error if the server is too old or the database has another encoding than UTF-8. It warns of settings that can
+// lose messages.
 func (s *postgresServer) check(ctx context.Context) error {
 	var version int
 	var encoding, fsync, synchronous string
@@ -176,7 +177,7 @@ const oldestVersion = 14
 
 func (s *postgresServer) name() string { return s.url }
 
-// laneOf returns the lane of a session, and the first one for writes that concern none.
+// laneOf returns the lane for writes of a session, or the first lane for "".
 func (s *postgresServer) laneOf(session string) *lane {
 	if session == "" {
 		return s.lanes[0]
@@ -194,9 +195,9 @@ func (s *postgresServer) writeLazily(ctx context.Context, session string, what w
 	return s.laneOf(session).group.writeLazily(ctx, what)
 }
 
-// owned returns a check that the owner of the session is the membership that ctx belongs to. It
-// locks the session's row, so that no other node takes the session over before the end of the transaction. The
-// fence alone does not suffice: a node that has joined anew may write, but not what it began as the old member.
+// owned returns a check that the membership to which ctx belongs owns the session. The check locks the session's row, so
+// that no other node takes the session over before the end of the transaction. The fence of the lane alone does not
+// suffice: a node that has joined again may write, but must not write what it began in its former membership.
 func (s *postgresServer) owned(ctx context.Context, session string) task {
 	member := cluster.MembershipOf(ctx)
 	if member == 0 {
@@ -209,8 +210,8 @@ func (s *postgresServer) owned(ctx context.Context, session string) task {
 	}
 }
 
-// held returns the check, if ctx belongs to a role, that this node still has it. No other node
-// gets it before the end of the transaction.
+// held returns a check that this node still has the role to which ctx belongs, or nil if ctx belongs to none. After the check,
+// no other node gets the role before the end of the transaction.
 func (s *postgresServer) held(ctx context.Context) task {
 	role := cluster.RoleOf(ctx)
 	if role == nil {
@@ -225,9 +226,9 @@ func (s *postgresServer) held(ctx context.Context) task {
 	}
 }
 
-// disownedError refuses a write to a session that is not, or no longer, that of the membership which wrote, or under a role
-// that is not.
-type disownedError struct{ other string } // what another node does
+// disownedError says that a write was refused because this node does not own the session, or does not have the role. It is a
+// cluster.ErrLost.
+type disownedError struct{ other string } // what another node does instead, as the predicate of a sentence
 
 func (e *disownedError) Error() string {
 	return "another node " + e.other + " meanwhile; nothing was stored"
@@ -235,7 +236,7 @@ func (e *disownedError) Error() string {
 
 func (e *disownedError) Is(target error) bool { return target == cluster.ErrLost }
 
-// read runs do in a transaction that sees one state of the database.
+// read implements DB.Read, by a transaction that sees one state of the database.
 func (s *postgresServer) read(ctx context.Context, do func(ctx context.Context, conn *sql.Conn) error) error {
 	conn, err := s.readers.Conn(ctx)
 	if err != nil {
@@ -253,7 +254,7 @@ func (s *postgresServer) read(ctx context.Context, do func(ctx context.Context, 
 	return Explain(errors.Join(err, ended))
 }
 
-// short reads with others at the same time, or alone where that fails.
+// short executes a query on the shared connection or, if that is not possible, on a connection of the pool.
 func (s *postgresServer) short(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	rows, err := s.shared.Query(ctx, query, args...)
 	if errors.Is(err, postgres.ErrNotShared) {
@@ -265,7 +266,7 @@ func (s *postgresServer) short(ctx context.Context, query string, args ...any) (
 // markDaemon has nothing to do: the other processes see the Command of this node.
 func (s *postgresServer) markDaemon() error { return nil }
 
-const leaveWait = 2 * time.Second // for the server to take the goodbye
+const leaveWait = 2 * time.Second // how long leaving the cluster may take
 
 func (s *postgresServer) close() error {
 	var errs []error

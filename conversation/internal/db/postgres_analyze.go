@@ -11,16 +11,16 @@ import (
 // analyzeEvery is how often a node looks for tables without statistics.
 const analyzeEvery = 5 * time.Second
 
-// unknownTables are those of which the server knows too little to plan reads: it has never analyzed them, or they have since
-// grown to many times their size. Pages have 8 KiB. The server's autovacuum also finds them, but only within a minute or more,
-// and not at all where it is switched off.
+// unknownTables selects tables of which the server knows too little to plan queries: they were never analyzed, or have grown to
+// more than 8 times their size since. Pages have 8 KiB. The server's autovacuum also analyzes them, but only after a minute or
+// more, and not at all if it is switched off.
 const unknownTables = `
 	SELECT c.relname FROM pg_class c
 	WHERE c.relkind = 'r' AND c.relnamespace = CAST(current_schema() AS regnamespace)
 		AND pg_relation_size(c.oid) / 8192 > 8 * greatest(CASE WHEN c.reltuples < 0 THEN 1 ELSE c.relpages END, 1)`
 
-// analyze has the server make statistics of the tables that need them. Without statistics it expects, for example, one message
-// where there are a hundred thousand, and sorts them to find the newest.
+// analyze makes the server collect statistics of unknownTables. Without statistics the server expects, for example, one message
+// where there are a hundred thousand, and sorts all of them to find the newest.
 func (s *postgresServer) analyze(ctx context.Context) {
 	tables, err := Column[string](s.readers.QueryContext(ctx, unknownTables))
 	for _, table := range tables {
@@ -33,7 +33,7 @@ func (s *postgresServer) analyze(ctx context.Context) {
 	}
 }
 
-// startAnalyzing calls analyze again and again until the returned function is called.
+// startAnalyzing calls analyze at the interval analyzeEvery, in a goroutine, until stop is called. stop waits for its end.
 func (s *postgresServer) startAnalyzing() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

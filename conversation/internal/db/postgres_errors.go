@@ -10,7 +10,7 @@ import (
 )
 
 // unreachableError says that the server can't be reached, or that it refuses this node's writes because the node was
-// declared dead and has not joined anew. For callers it is the same as a database that was taken away: it is ErrMoved.
+// declared dead and has not joined again. For callers it is the same as a moved database file: it is an ErrMoved.
 type unreachableError struct{ err error }
 
 func (e *unreachableError) Error() string {
@@ -53,7 +53,7 @@ var postgresFaults = map[string]Fault{
 	postgres.IndexCorrupted:       Damaged,
 }
 
-// postgresAdvice tells the operator of a server what to do.
+// postgresAdvice has the advice for the operator of a PostgreSQL database.
 var postgresAdvice = map[Fault]string{
 	Full:        "the disk of the database server is full: make room there, and work goes on by itself",
 	Unwritable:  "the database can't be written: let this user create and write tables in it, and connect to the primary, not to a standby",
@@ -62,7 +62,7 @@ var postgresAdvice = map[Fault]string{
 	Damaged:     "the database server says that its files are damaged: restore a backup of it",
 }
 
-// explainOpening adds advice to the errors of opening a database.
+// explainOpening adds advice for the operator to an error of opening a database.
 func explainOpening(err error) error {
 	switch postgres.Code(err) {
 	case postgres.WrongPassword, postgres.NotAuthorized:

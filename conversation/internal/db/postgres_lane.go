@@ -12,17 +12,17 @@ import (
 	"parley/conversation/internal/postgres"
 )
 
-// lane is one of the connections that write to a PostgreSQL database. Each of its transactions is
-// stored only while the other nodes take this process for alive.
+// lane is one of the connections that write to a PostgreSQL database. Its transactions are fenced: each is
+// committed only if the other nodes have not declared this node dead.
 type lane struct {
 	fence     *cluster.Lane
 	connector *postgres.Connector
 	outage    *outage
 	patience  patience
 	chores    *background // nil for all lanes but one
-	group     *committer  // only whoever has its turn uses pipe
+	group     *committer  // only the goroutine that has its turn may use pipe
 
-	pipe *postgres.Pipe // nil while there is no connection
+	pipe *postgres.Pipe // nil = there is no connection
 }
 
 func newLane(fence *cluster.Lane, connector *postgres.Connector, outage *outage, chores *background) *lane {
@@ -37,38 +37,37 @@ func newLane(fence *cluster.Lane, connector *postgres.Connector, outage *outage,
 
 // patience is how long a lane waits.
 type patience struct {
-	server time.Duration // for a server that can't be reached
-
-	// The connection to a server that does not answer is broken when a transaction has taken this long.
-	transaction time.Duration
+	server      time.Duration // for a server that can't be reached
+	transaction time.Duration // for a transaction; then the connection is broken off, since the server does not answer
 }
 
 var defaultPatience = patience{server: 10 * time.Second, transaction: 30 * time.Second}
 
 const (
-	serverRetry  = 200 * time.Millisecond // pause between two tries
-	mostRepeated = 20                     // tries of a transaction that collides with others
+	serverRetry   = 200 * time.Millisecond // the pause between two attempts to reach the server
+	maxCollisions = 20                     // how often a transaction is repeated after conflicts with concurrent ones
 
-	// mostConflicts is how often a transaction is repeated that adds a row which is already there. It did not see the row when
-	// another node added it at the same moment, and sees it now.
-	mostConflicts = 2
+	// maxDuplicates is how often a transaction is repeated that has failed because a row exists already. Another node may have
+	// added the row at the same time; a repeated transaction sees it.
+	maxDuplicates = 2
 
-	statementWait = 15 * time.Second // after which the server ends a statement, for example one that waits for a lock
+	statementWait = 15 * time.Second // the statement_timeout of the server, which ends for example a wait for a lock
 )
 
-// transact commits a group. While the server can't be reached, it tries again, for a while. It does not
-// repeat what was refused because this node was declared dead: another node may have done it meanwhile.
+// transact commits a group. While the server can't be reached, it tries again, as long as patience.server. It does not
+// repeat a transaction that was refused because this node was declared dead: another node may have done the same
+// meanwhile.
 func (l *lane) transact(group ...write) error {
-	collisions, conflicts := 0, 0
+	collisions, duplicates := 0, 0
 	for end := time.Now().Add(l.patience.server); ; {
 		err := l.try(group)
 		switch {
-		case postgres.IsRepeatable(err) && collisions < mostRepeated:
+		case postgres.IsRepeatable(err) && collisions < maxCollisions:
 			collisions++
 			time.Sleep(time.Duration(collisions) * time.Millisecond)
 			continue
-		case postgres.Code(err) == postgres.UniqueViolation && conflicts < mostConflicts:
-			conflicts++
+		case postgres.Code(err) == postgres.UniqueViolation && duplicates < maxDuplicates:
+			duplicates++
 			continue
 		case !isUnreachable(err):
 			if err == nil {
@@ -84,8 +83,8 @@ func (l *lane) transact(group ...write) error {
 	}
 }
 
-// try commits a group in one transaction. An error that isUnreachable means that nothing was stored, or, if
-// also asking failed, that nobody knows.
+// try commits a group in one transaction. After an error for which isUnreachable returns true, nothing was stored. The
+// exception is an *outcomeError, after which it is not known whether the transaction was stored.
 func (l *lane) try(group []write) error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.patience.server)
 	defer cancel()
@@ -108,8 +107,8 @@ func (l *lane) try(group []write) error {
 	return nil
 }
 
-// carryOut runs the parts of a group: those that concern different sessions by turns, and what may concern all of
-// them alone.
+// carryOut runs the parts of a group. Parts of different sessions are tasks whose statements are interleaved. Work that is
+// alone runs after them.
 func (l *lane) carryOut(group []write) error {
 	err := l.pipe.Run(tasksOf(group)...)
 	for i := 0; err == nil && i < len(group); i++ {
@@ -120,8 +119,8 @@ func (l *lane) carryOut(group []write) error {
 	return err
 }
 
-// tasksOf returns the tasks of a group: first what checks and locks sessions, and then the parts. Writes of one session each are in the
-// order of their sessions. All nodes lock sessions in this order, so that none waits for another one that waits for it.
+// tasksOf returns the tasks of a group: the checks, which lock sessions, and then the parts. Writes that concern one session each are
+// sorted by session. All nodes lock sessions in this order, so that no two of them wait for each other.
 func tasksOf(group []write) (tasks []postgres.Task) {
 	sorted := slices.Clone(group)
 	slices.SortStableFunc(sorted, func(a, b write) int { return cmp.Compare(a.session(), b.session()) })
@@ -130,7 +129,7 @@ func tasksOf(group []write) (tasks []postgres.Task) {
 			tasks = append(tasks, postgres.Task{Do: []task{job.check}, Ahead: true})
 		}
 	}
-	of := map[string]int{} // the task of a session
+	of := map[string]int{} // the index of each session's task
 	for _, job := range sorted {
 		if job.alone {
 			continue
@@ -156,12 +155,13 @@ func (l *lane) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// failed returns the error of a transaction. If the connection is lost, the next one gets another.
+// failed returns the error of a transaction. It closes a connection that was lost, so that the next transaction opens another
+// one.
 func (l *lane) failed(err error) error {
 	if !l.pipe.IsLost() && !postgres.IsLost(err) {
 		return err
 	}
-	_ = l.pipe.Close() // which fails for a connection that is lost
+	_ = l.pipe.Close() // it fails, since the connection was lost
 	l.pipe = nil
 	return errors.Join(errLost, err)
 }
@@ -169,8 +169,8 @@ func (l *lane) failed(err error) error {
 // errLost says that the connection to the server was lost in the middle of a transaction.
 var errLost = errors.New("the connection to the database server was lost")
 
-// resolve finds out whether a transaction was stored whose COMMIT got no answer, and returns
-// nil if it was.
+// resolve finds out whether a transaction was stored if the answer to its COMMIT was lost. It returns nil if
+// it was stored, and otherwise the error lost or an *outcomeError.
 func (l *lane) resolve(stamp cluster.Stamp, lost error) error {
 	if !isUnreachable(lost) {
 		return lost
@@ -192,10 +192,10 @@ func (l *lane) resolve(stamp cluster.Stamp, lost error) error {
 	}
 }
 
-// outcomeError says that nobody knows whether a transaction was stored.
+// outcomeError says that it is not known whether a transaction was stored.
 type outcomeError struct {
-	lost  error // of the transaction
-	asked error // of the question whether it was stored
+	lost  error // the error of the transaction
+	asked error // why it could not be found out
 }
 
 func (e *outcomeError) Error() string {
@@ -204,7 +204,7 @@ func (e *outcomeError) Error() string {
 
 func (e *outcomeError) Unwrap() []error { return []error{e.lost, e.asked} }
 
-// isFinal reports whether a transaction must not be repeated.
+// isFinal reports whether a transaction that failed with an error must not be repeated.
 func isFinal(err error) bool {
 	var unknown *outcomeError
 	return errors.Is(err, cluster.ErrFenced) || errors.As(err, &unknown)
@@ -217,7 +217,7 @@ func isUnreachable(err error) bool {
 	return errors.Is(err, errLost) || postgres.IsLost(err) || errors.Is(err, cluster.ErrFenced) || errors.Is(err, cluster.ErrLost)
 }
 
-// close commits the writes that wait, and runs chores if the lane has some.
+// close commits the queued writes, runs short chores if the lane has chores, and closes the connection.
 func (l *lane) close() error {
 	return l.group.close(func() error {
 		if l.chores != nil && l.outage.reason() == nil {

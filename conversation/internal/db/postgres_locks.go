@@ -7,18 +7,18 @@ import (
 	"parley/cluster"
 )
 
-// roleLocks are the locks of this process in a PostgreSQL database that are not those of sessions. A node that is dead
-// has none.
+// roleLocks holds the locks of DB.Lock that this process has in a PostgreSQL database. They are roles of the cluster, so a
+// node loses them when it is declared dead.
 type roleLocks struct {
 	node *cluster.Node
 
-	mu   sync.Mutex // is held while a lock is taken or released
+	mu   sync.Mutex // held while a lock is taken or released
 	held map[string]*roleLock
 }
 
 type roleLock struct {
 	role  *cluster.Role
-	times int // that it was taken
+	times int // how often it was taken and not released
 }
 
 func (s *postgresServer) lock(ctx context.Context, name string) (release func(), err error) {
@@ -44,7 +44,7 @@ func (l *roleLocks) take(ctx context.Context, name string) (release func(), err 
 	return sync.OnceFunc(func() { l.release(lock) }), nil
 }
 
-// release gives a lock back once it was released as often as it was taken.
+// release releases the role of a lock when the lock was released as often as it was taken.
 func (l *roleLocks) release(lock *roleLock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

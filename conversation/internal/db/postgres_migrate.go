@@ -16,12 +16,12 @@ import (
 const (
 	postgresMigrations = "migrations/postgres"
 
-	// compatibilityMigration is the version from which on the schema says which gateways work with it.
+	// compatibilityMigration is the version that adds the table compatibility, which says which gateways work with the schema.
 	compatibilityMigration = 62
 )
 
-// migratePostgres brings the schema up to date, one process at a time. A newer schema stays as it is; it is refused
-// if it needs a newer gateway than this one.
+// migratePostgres brings the schema up to date, one process at a time. It does not change a schema that is newer than this
+// gateway, and returns an error if that schema needs a newer gateway.
 func migratePostgres(ctx context.Context, log *slog.Logger, to *postgres.Config) error {
 	db := postgres.OpenPlain(to)
 	defer db.Close()
@@ -49,8 +49,8 @@ func migratePostgres(ctx context.Context, log *slog.Logger, to *postgres.Config)
 	return nil
 }
 
-// checkCompatible refuses a schema of the version current that needs a gateway which knows more than the version
-// known of it.
+// checkCompatible returns an error if the schema, of the version current, needs a gateway that knows a later version than
+// known.
 func checkCompatible(ctx context.Context, log *slog.Logger, db *sql.DB, current, known int64) error {
 	var oldest int64
 	if err := db.QueryRowContext(ctx, `SELECT oldest FROM compatibility`).Scan(&oldest); err != nil {
@@ -63,8 +63,8 @@ func checkCompatible(ctx context.Context, log *slog.Logger, db *sql.DB, current,
 	return nil
 }
 
-// refuseOlderNodes returns an error if a gateway runs that can't work with the schema which tx makes: the migration
-// has raised compatibility.oldest. Nodes that join meanwhile wait for the end of tx, and then read that.
+// refuseOlderNodes returns an error if a running gateway can't work with the schema after the migration in tx, which may have
+// raised compatibility.oldest. Nodes that join meanwhile wait for the end of tx, and then check the schema themselves.
 func refuseOlderNodes(ctx context.Context, tx *sql.Tx, version int64) error {
 	if version <= compatibilityMigration {
 		return nil
@@ -80,7 +80,7 @@ func refuseOlderNodes(ctx context.Context, tx *sql.Tx, version int64) error {
 	if !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	// One that does not run any more, or was cut off, must not write to the new schema.
+	// An older node that has died, or has lost its connection, must not write to the new schema.
 	if _, err := tx.ExecContext(ctx, `DELETE FROM lanes WHERE node_id IN (SELECT id FROM nodes WHERE `+older+`)`); err != nil {
 		return err
 	}

@@ -9,12 +9,12 @@ import (
 	"parley/conversation/internal/postgres"
 )
 
-// UnfinishedMove is the table that a database has while another one is moved into it. Its one row says from
-// where, and how far the move has come. No gateway works on such a database.
+// UnfinishedMove is a table that exists while another database is being moved into this one. Its only row has the source
+// and the progress of the move. Gateways refuse to open such a database.
 const UnfinishedMove = "unfinished_move"
 
 // refuseHalfMoved returns an error for a database into which another one is being moved. A node calls it after it has
-// joined: a move makes its table before it looks for nodes, so that one of them sees the other.
+// joined, and a move creates the table before it looks for nodes, so that at least one of them notices the other.
 func refuseHalfMoved(ctx context.Context, q Querier) error {
 	var half bool
 	err := q.QueryRowContext(ctx, `SELECT to_regclass('`+UnfinishedMove+`') IS NOT NULL`).Scan(&half)
@@ -28,16 +28,16 @@ func refuseHalfMoved(ctx context.Context, q Querier) error {
 	return fmt.Errorf("%s is moved into this database, and that is not finished: wait for `gateway migrate`, or call it again if it was interrupted", source)
 }
 
-// Server is a PostgreSQL database that is open without this process being one of its nodes.
+// Server is an open PostgreSQL database, of which this process is not a node.
 type Server struct {
 	*sql.DB
-	Name string // its URL without a password
+	Name string // the URL without a password
 
 	open   *postgresServer
 	config *postgres.Config
 }
 
-// OpenServer opens a PostgreSQL database for a move, which must exist. Its schema stays as it is.
+// OpenServer opens an existing PostgreSQL database for a move. It does not change the schema.
 func OpenServer(ctx context.Context, config Config) (*Server, error) {
 	name := postgres.Redact(config.Path)
 	to, err := serverConfig(config)
@@ -57,10 +57,10 @@ func (s *Server) MakeSchema(ctx context.Context) error {
 	return Explain(migratePostgres(ctx, s.open.log, s.config))
 }
 
-// NewestSchema returns the newest version of SQLite's schema that this gateway knows.
+// NewestSchema returns the newest version of the schema for SQLite that this gateway knows.
 func NewestSchema() (int64, error) { return newestIn(sqliteMigrations) }
 
-// NewestServerSchema returns the newest version of PostgreSQL's schema that this gateway knows.
+// NewestServerSchema returns the newest version of the schema for PostgreSQL that this gateway knows.
 func NewestServerSchema() (int64, error) { return newestIn(postgresMigrations) }
 
 // RefuseNodes returns an error if a gateway, or a command of one, has the database open. In a

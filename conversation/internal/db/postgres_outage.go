@@ -15,12 +15,12 @@ type outage struct {
 	url string
 
 	mu      sync.Mutex
-	cause   error // nil while the server can be reached
-	since   time.Time
-	returns int // how often it could be reached again
+	cause   error     // why the server can't be reached; nil = it can
+	since   time.Time // when the outage began
+	returns int       // how many outages have ended
 }
 
-// began notes that the server can't be reached.
+// began records that the server can't be reached, and logs the beginning of an outage.
 func (o *outage) began(cause error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -31,7 +31,7 @@ func (o *outage) began(cause error) {
 	o.cause = cause
 }
 
-// ended notes that the server can be reached.
+// ended records that the server can be reached, and logs the end of an outage.
 func (o *outage) ended() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -43,14 +43,14 @@ func (o *outage) ended() {
 	o.returns++
 }
 
-// reason returns why the server can't be reached, or nil.
+// reason returns why the server can't be reached, or nil if it can.
 func (o *outage) reason() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.cause
 }
 
-// count returns how often the server could be reached again.
+// count returns how many outages have ended.
 func (o *outage) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *postgresServer) moved() error {
 // checkUnclean does nothing: a server recovers by itself.
 func (s *postgresServer) checkUnclean(context.Context) error { return nil }
 
-// watch implements DB.Watch. While nothing is written, it asks the server whether it is there.
+// watch implements DB.Watch. It sends the server a query every second, to notice an outage while nothing is written.
 func (s *postgresServer) watch(ctx context.Context, back func()) {
 	seen := s.outage.count()
 	clock.Every(ctx, watchEvery, func() {

@@ -16,20 +16,20 @@ import (
 // Access holds the locks of a database that is copied, checked or replaced as a file, not
 // used through a Store.
 type Access struct {
-	Path  string // of the file itself, where the path that was given is a link
+	Path  string // the path of the file, with symbolic links resolved
 	Alone bool   // no other process has the database open
 
-	Finished *Replaced // the interrupted Replace that was finished first, nil when there was none
+	Finished *Replaced // the interrupted Replace that was finished first; nil = there was none
 
-	locks    *locks // nil without a lock file
-	release  func() // of the migration lock
+	locks    *locks // nil = there is no lock file
+	release  func() // releases the migration lock
 	sameBoot bool
 }
 
 // InUseError says that other processes have the database open.
 type InUseError struct {
 	Path string
-	PID  int // of a gateway that serves it, or of another process; 0 when it is not known
+	PID  int // the process id of a gateway that serves it, or else of another process; 0 = it is not known
 }
 
 func (e *InUseError) Error() string {
@@ -44,7 +44,7 @@ func (e *InUseError) Error() string {
 // until Close.
 func Share(path string) (*Access, error) {
 	a, err := access(path, os.O_RDWR)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.EROFS) { // no gateway has opened it, or none can
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.EROFS) { // no gateway has opened the database yet, or none can open it
 		path, err = RealPath(path)
 		return &Access{Path: path, Alone: true, release: func() {}}, err
 	}
@@ -68,7 +68,7 @@ func Share(path string) (*Access, error) {
 }
 
 // Exclude keeps every other process from opening the database at path until
-// Close. The error is *InUseError when one has it open.
+// Close. The error is an *InUseError if another process has it open.
 func Exclude(path string) (*Access, error) {
 	a, err := access(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -100,8 +100,8 @@ func access(path string, flag int) (*Access, error) {
 	return &Access{Path: path, locks: locks, release: release}, nil
 }
 
-// exclude takes the lock that every opener shares, and looks for processes that
-// do not take it: an earlier version of the gateway, or another program.
+// exclude takes the lock that every gateway with the database open shares. It also looks for
+// processes that do not take this lock: earlier versions of the gateway, and other programs.
 func (a *Access) exclude() error {
 	err := flock(a.locks.file, syscall.LOCK_EX|syscall.LOCK_NB)
 	inUse := errors.Is(err, syscall.EWOULDBLOCK)
@@ -124,7 +124,7 @@ func (a *Access) exclude() error {
 	return err
 }
 
-// finishReplace is sqlitefile.FinishReplace; nil when nothing was interrupted.
+// finishReplace calls sqlitefile.FinishReplace. It returns nil if no Replace was interrupted.
 func finishReplace(path string) (*Replaced, error) {
 	done, pending, err := sqlitefile.FinishReplace(path)
 	if !pending || err != nil {
@@ -133,7 +133,7 @@ func finishReplace(path string) (*Replaced, error) {
 	return &Replaced{Origin: done.Origin, Kept: done.Kept}, nil
 }
 
-// Close ends the hold.
+// Close releases the locks.
 func (a *Access) Close() error {
 	a.release()
 	if a.locks == nil {
@@ -142,8 +142,8 @@ func (a *Access) Close() error {
 	return a.locks.close()
 }
 
-// CheckLog refuses a write-ahead log beside the database that was written for
-// another file; see ForeignLogError. Only for a hold that is Alone.
+// CheckLog returns a *ForeignLogError if the write-ahead log beside the database was written
+// for another file. It may only be called if Alone is true.
 func (a *Access) CheckLog(ctx context.Context) error {
 	_, err := checkLog(ctx, slog.New(slog.DiscardHandler), a.Path, a.sameBoot)
 	return err
@@ -151,23 +151,23 @@ func (a *Access) CheckLog(ctx context.Context) error {
 
 // Replaced describes what Replace did to a database.
 type Replaced struct {
-	Origin string   // where the new database comes from, in the words of Replace's caller
+	Origin string   // where the new database comes from, as the caller of Replace said
 	Kept   []string // the new paths of the old files, the database first
 }
 
-// Replace replaces the database by the file fresh, which is complete, synced and in the
+// Replace replaces the database by the file fresh, which must be complete, synced and in the
 // same folder. It renames the old database and its write-ahead log. It may only be called on
 // the result of Exclude.
 //
-// If the process dies in the middle, the next one that opens the database finishes the
+// If the process dies during Replace, the next process that opens the database finishes the
 // replacement.
 func (a *Access) Replace(fresh, origin string) (Replaced, error) {
 	done, err := sqlitefile.Replace(a.Path, fresh, origin, time.Now())
 	return Replaced{Origin: done.Origin, Kept: done.Kept}, err
 }
 
-// Exists reports whether there is a database at path, or one that an interrupted
-// restore has yet to put there.
+// Exists reports whether there is a database at path, or will be one when an interrupted
+// restore is finished.
 func Exists(path string) (bool, error) {
 	path, err := RealPath(path)
 	if err != nil {
@@ -187,8 +187,8 @@ const (
 	sqliteSharedSize  = 510
 )
 
-// sqliteUser reports whether another process has a connection to the database,
-// whatever program it is, and which; pid is 0 when it can't be told.
+// sqliteUser reports whether another process, of any program, has a connection to the
+// database, and returns its process id, 0 if that is not known.
 func sqliteUser(path string) (connected bool, pid int, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {

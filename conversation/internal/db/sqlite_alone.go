@@ -51,8 +51,9 @@ const (
 // database is the path of the database that the locks are for.
 func (l *locks) database() string { return strings.TrimSuffix(l.file.Name(), lockSuffix) }
 
-// noteFile writes the inode of the database file into the lock file, or none if the file does
-// not exist yet. This process is the only one that has it open. A full disk is no error.
+// noteFile writes the inode of the database file into the lock file, or spaces if the database does
+// not exist yet. No other process may have the database open. noteFile ignores errors, such as a full
+// disk.
 func (l *locks) noteFile() {
 	name := ""
 	if info, err := os.Stat(l.database()); err == nil {
@@ -63,8 +64,8 @@ func (l *locks) noteFile() {
 	}
 }
 
-// noted returns the file that other processes have open, as the lock file says. The error is
-// io.EOF if the lock file does not say it.
+// noted returns the inode in the lock file, of the database file that other processes have open. The
+// error is io.EOF if the lock file has none.
 func (l *locks) noted() (string, error) {
 	text := make([]byte, inodeLength)
 	_, err := l.file.ReadAt(text, inodeOffset)
@@ -80,7 +81,7 @@ var errNoLog = fmt.Errorf("%w: another process has it open, and its write-ahead 
 func (l *locks) checkShared() error {
 	path := l.database()
 	noted, err := l.noted()
-	if errors.Is(err, io.EOF) { // a version of the gateway that notes nothing
+	if errors.Is(err, io.EOF) { // an earlier version of the gateway has written the lock file
 		return nil
 	}
 	if err != nil {

@@ -26,7 +26,7 @@ type damages struct {
 	parts []string // in the order in which they were found
 }
 
-// maxDamages is how many parts are listed. The first ones are enough for the operator.
+// maxDamages is how many parts are listed, at most. More of them would not help the operator.
 const maxDamages = 50
 
 func newDamages(log *slog.Logger) *damages {
@@ -44,7 +44,7 @@ func (d *damages) met(part string, err error) {
 	d.log.Error("database damaged", "part", part, "error", err, "advice", DamageAdvice)
 }
 
-// list returns the parts.
+// list returns the damaged parts.
 func (d *damages) list() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,7 +139,8 @@ func (d *damages) ofQuery(query string, err error) {
 	d.met(part, err)
 }
 
-// ReadableOf reads the rows with these ids, in this order, and skips rows on damaged pages.
+// ReadableOf calls read for rows by their ids, and returns the results in the order of the ids, without rows on damaged
+// pages. If read fails because of damage, it is called again for halves of the ids.
 func ReadableOf[T any](ids []int64, read func(ids []int64) ([]T, error)) ([]T, error) {
 	list, err := read(ids)
 	if !IsDamaged(err) || len(ids) == 0 {
@@ -169,7 +170,7 @@ func ReadableIDs(ctx context.Context, q Querier, table string, after int64, n in
 		ids, err = idsAfter(ctx, q, table, next-1, n)
 	}
 	if len(ids) > 0 && IsDamaged(err) {
-		err = nil // the next call begins after them
+		err = nil // the next call begins after these ids, at the damage
 	}
 	return ids, err
 }
@@ -179,9 +180,9 @@ func idsAfter(ctx context.Context, q Querier, table string, after int64, n int) 
 	return Column[int64](q.QueryContext(ctx, fmt.Sprintf(`SELECT id FROM %s NOT INDEXED WHERE id > ? ORDER BY id LIMIT ?`, table), after, n))
 }
 
-// behindDamage returns the first readable id after damaged pages that follow an id, or 0 if
-// all that follows is damaged. It tries ids in growing distances and then halves the
-// distance; each try reads one page.
+// behindDamage returns the first readable id after the damaged pages that follow an id, or 0 if
+// no readable row follows. It tries ids at growing distances, and then searches between the last
+// damaged and the first readable one; each attempt reads one page.
 func behindDamage(ctx context.Context, q Querier, table string, after int64) (id int64, err error) {
 	find := func(from int64) (int64, error) {
 		ids, err := idsAfter(ctx, q, table, from-1, 1)

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// busyTimeout is how long a connection waits for another process.
+// busyTimeout is how long a connection waits for a lock of another process.
 const busyTimeout = 10 * time.Second
 
-// dsn returns a data source name with all pragmas, so that each connection of a
-// pool has them. The file must exist, or else SQLite
-// would create an empty one in place of a database that was taken away.
+// dsn returns a data source name with all pragmas, so that each connection of a pool has
+// them. extra are names and values that are added or replaced. By default the file must exist:
+// otherwise SQLite would create an empty file in place of a database that was moved away.
 func dsn(path string, extra ...string) string {
 	q := url.Values{
 		"mode":             {"rw"},

@@ -13,8 +13,8 @@ import (
 	"parley/conversation/internal/sqlitefile"
 )
 
-// SQLite replays a write-ahead log into the file that lies beside it, even if somebody has
-// replaced that file by another one. The store detects this by epochs: random names in the
+// SQLite replays a write-ahead log into the database file beside it, even if that file was
+// replaced by another one. The store detects this by epochs: random names in the
 // table wal_epoch. The first transaction of each generation of the log gives the database a
 // new epoch and stores the previous one. A log belongs to a file that has one of the two.
 
@@ -22,7 +22,7 @@ import (
 // writer's turn uses it.
 type epochs struct {
 	path    string
-	renewed fileVersion // the database file, as it was before the latest epoch was stored
+	renewed fileVersion // the version of the database file before the latest epoch was stored
 }
 
 // fileVersion changes whenever a checkpoint writes the file.
@@ -47,9 +47,9 @@ const (
 	epochMigration = 13 // makes the table
 )
 
-// during runs do in a transaction. If a checkpoint has written the file since the latest
+// during calls do in a transaction. If a checkpoint has written the file since the latest
 // epoch was stored, the log may begin a new generation, so during also stores a new epoch.
-// The caller keeps renewed once the transaction is committed.
+// The caller must set e.renewed to the result when the transaction is committed.
 func (e *epochs) during(ctx context.Context, tx Tx, do func() error) (renewed fileVersion, err error) {
 	version, err := e.version()
 	if err != nil {
@@ -73,9 +73,9 @@ func (e *epochs) during(ctx context.Context, tx Tx, do func() error) (renewed fi
 	return version, err
 }
 
-// checkLog returns an error for a log that was written for another file, before SQLite
-// replays it. unclean reports that the last process did not close the database. No process
-// may have the database open.
+// checkLog returns a *ForeignLogError for a log that was written for another file. It must be
+// called before SQLite replays the log, while no process has the database open. unclean reports
+// that the last process did not close the database.
 func checkLog(ctx context.Context, log *slog.Logger, path string, sameBoot bool) (unclean bool, err error) {
 	verdict, err := sqlitefile.CheckWAL(path, sameBoot, func() sqlitefile.FileEpoch { return fileEpoch(ctx, path) })
 	switch {
@@ -94,7 +94,7 @@ func checkLog(ctx context.Context, log *slog.Logger, path string, sameBoot bool)
 	return true, err
 }
 
-// fileEpoch reads the epoch of the database file, ignoring its log.
+// fileEpoch reads the epoch of the database file, without its log.
 func fileEpoch(ctx context.Context, path string) (e sqlitefile.FileEpoch) {
 	db, err := openReadOnly(path, "immutable", "1")
 	if err != nil {
@@ -139,7 +139,7 @@ func firstProblem(ctx context.Context, path string) (problem string, err error) 
 	return problem, err
 }
 
-// openReadOnly opens a database without ever writing to it.
+// openReadOnly opens a database for reading only. extra are further names and values for dsn.
 func openReadOnly(path string, extra ...string) (*sql.DB, error) {
 	return sql.Open("sqlite3", dsn(path, append(extra, "mode", "ro", "_journal_mode", "", "_query_only", "1")...))
 }

@@ -111,7 +111,7 @@ func (f *openFiles) lookHeld() *misplaced {
 	return nil
 }
 
-// look returns nil if the file is still at its path.
+// look returns nil if the open file is still at its path, and otherwise what is there.
 func (f *openFile) look() *misplaced {
 	info, err := os.Stat(f.path)
 	switch {
@@ -151,7 +151,8 @@ func (f *openFiles) setClosed(closed bool) {
 	f.closed = closed
 }
 
-// forget drops what leave has recorded, once the connections are new.
+// forget deletes what leave has recorded. It is called when all connections were opened again, or the
+// database is back in its place.
 func (f *openFiles) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -212,7 +213,7 @@ func (f *openFiles) fate() (now string, deleted bool) {
 	return strings.TrimSuffix(now, " (deleted)"), false
 }
 
-// explain returns an error that names the misplaced file and tells the operator what to do.
+// explain returns an error that wraps ErrMoved, names the misplaced file and tells the operator what to do.
 func (f *openFiles) explain(m *misplaced) error {
 	return fmt.Errorf("%w: %s", ErrMoved, f.words(m))
 }

@@ -30,7 +30,7 @@ func (f *sqliteFile) checkUnclean(ctx context.Context) error {
 	err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&problem)
 	err = errors.Join(err, db.Close())
 	switch {
-	case IsDamaged(err): // which the connection has noted
+	case IsDamaged(err): // the connection has recorded the damage
 		return nil
 	case err != nil:
 		return Explain(err)

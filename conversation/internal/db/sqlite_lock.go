@@ -12,13 +12,13 @@ import (
 )
 
 // locks are advisory locks on bytes of a file beside the database, one byte for each
-// name. The kernel releases them when the process dies, however it dies, and tells which
-// process holds one. They are POSIX record locks: fcntl(2), F_SETLK and F_GETLK.
+// name. The kernel releases them when the process dies, and knows which process holds a
+// lock. They are POSIX record locks: fcntl(2), F_SETLK and F_GETLK.
 type locks struct {
 	file *os.File
 
 	mu    sync.Mutex
-	held  map[string]int   // how often this process has taken each lock; the kernel does not count
+	held  map[string]int   // how often this process has taken each lock, since the kernel does not count
 	kinds map[string]int16 // syscall.F_RDLCK or syscall.F_WRLCK, for each lock
 }
 
@@ -27,9 +27,9 @@ const (
 	daemonLock    = "daemon"
 )
 
-// DaemonPID returns the process id of a daemon that runs on the database at path, 0 when
-// there is none. A process that has the database open must not call it: closing the lock
-// file would release the locks of that process.
+// DaemonPID returns the process id of a daemon that runs on the database at path, 0 if there
+// is none. A process that has the database open must not call it, since closing the lock file
+// would release its locks.
 func DaemonPID(path string) (int, error) {
 	path, err := RealPath(path)
 	if err != nil {
@@ -57,16 +57,16 @@ func openLocks(path string, flag int) (*locks, error) {
 	return &locks{file: file, held: map[string]int{}, kinds: map[string]int16{}}, nil
 }
 
-// close gives up all locks. To close the file is not enough: until a child that is being started runs its program, it has
-// the file open, too.
+// close releases all locks and closes the file. Closing it alone does not suffice: a child process that is being started also has
+// the file open until it executes its program.
 func (l *locks) close() error {
 	return errors.Join(l.leave(), l.file.Close())
 }
 
-// join tells other processes, until close, that this one has the database open. alone
-// reports that no other process has. sameBoot reports that the machine has not been
-// rebooted since the latest process that was alone. The caller holds the migration lock.
-// join uses BSD locks, flock(2), which do not conflict with the record locks.
+// join marks this process as one that has the database open, until leave or close. alone
+// reports that no other process has it open. sameBoot reports that the machine has not been
+// rebooted since a process was last alone. The caller must hold the migration lock. join uses
+// BSD locks, flock(2), which do not conflict with the record locks.
 func (l *locks) join() (alone, sameBoot bool, err error) {
 	err = flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
@@ -78,6 +78,7 @@ func (l *locks) join() (alone, sameBoot bool, err error) {
 	return alone, sameBoot, flock(l.file, syscall.LOCK_SH)
 }
 
+// flock calls flock(2), again after an interruption by a signal.
 func flock(file *os.File, how int) error {
 	for {
 		err := syscall.Flock(int(file.Fd()), how)
@@ -109,6 +110,8 @@ func (l *locks) noteBoot() (same bool) {
 	return false
 }
 
+// try takes a lock of a kind without waiting. If another process holds it, the error is errHeld and pid
+// the id of that process.
 func (l *locks) try(name string, kind int16) (pid int, release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +132,7 @@ func (l *locks) try(name string, kind int16) (pid int, release func(), err error
 	return 0, func() { l.release(name) }, nil
 }
 
-// wait takes an exclusive lock and blocks until it is free.
+// wait waits for an exclusive lock and takes it.
 func (l *locks) wait(name string) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,13 +158,13 @@ func (l *locks) release(name string) {
 	}
 	delete(l.held, name)
 	delete(l.kinds, name)
-	// Unlocking a region that this process holds has no way to fail but a
-	// closed file, and then the lock is gone too.
+	// Unlocking a held region fails only if the file is closed, and then the lock is
+	// released already.
 	_ = syscall.FcntlFlock(l.file.Fd(), syscall.F_SETLK, region(name, syscall.F_UNLCK))
 }
 
-// holder returns the id of a process that holds a conflicting lock. It returns 0 when there
-// is none, or when the id is that of another container.
+// holder returns the id of a process that holds a lock that conflicts with one of this kind. It
+// returns 0 if there is none, or if the process is in another container.
 func holder(file *os.File, name string, kind int16) (int, error) {
 	lock := region(name, kind)
 	if err := syscall.FcntlFlock(file.Fd(), syscall.F_GETLK, lock); err != nil {
@@ -173,7 +176,7 @@ func holder(file *os.File, name string, kind int16) (int, error) {
 	return int(lock.Pid), nil
 }
 
-// region returns the byte that stands for a name. Names are hashed to 62 bits: among a
+// region returns a lock of a kind on the byte for a name. Names are hashed to 62 bits: among a
 // million names, the chance that two of them collide is one in ten million.
 func region(name string, kind int16) *syscall.Flock_t {
 	h := fnv.New64a()

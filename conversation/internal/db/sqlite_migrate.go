@@ -14,8 +14,8 @@ const sqliteMigrations = "migrations/sqlite"
 // migrate brings the schema up to date, and refuses a schema that is newer than this binary.
 // The caller closes the connection that migrate returns.
 func migrate(ctx context.Context, path string) (*sql.DB, error) {
-	// In WAL mode NORMAL keeps the file whole and only leaves the sync to the
-	// first write that follows.
+	// In WAL mode, NORMAL can't damage the file. It leaves the sync to the next
+	// write.
 	db, err := sql.Open("sqlite3", dsn(path, "_synchronous", "NORMAL"))
 	if err != nil {
 		return nil, err
@@ -33,8 +33,8 @@ func SchemaVersions() ([]int64, error) {
 	return versions, err
 }
 
-// MakeSchema makes an empty database with the schema of a version in the file at
-// path, which is empty or not there.
+// MakeSchema makes an empty database with the schema of a version. The file at path
+// must be empty, or not exist.
 func MakeSchema(ctx context.Context, path string, version int64) (err error) {
 	db, err := sql.Open("sqlite3", dsn(path, "mode", "rwc", "_journal_mode", "MEMORY", "_synchronous", "OFF"))
 	if err != nil {
@@ -49,6 +49,7 @@ func MakeSchema(ctx context.Context, path string, version int64) (err error) {
 	return Explain(err)
 }
 
+// migrateUp applies the migrations that are missing.
 func migrateUp(ctx context.Context, db *sql.DB) error {
 	provider, err := migrationsIn(sqliteMigrations, goose.DialectSQLite3, db, nil)
 	if err != nil {
@@ -67,8 +68,8 @@ func migrateUp(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// pending reports whether migrations are to be applied. It fails if the schema is newer than this
-// binary. current is 0 for an empty database.
+// pending returns the version of the schema, 0 for an empty database, and reports whether migrations are
+// missing. It fails if the schema is newer than this binary.
 func pending(ctx context.Context, provider *goose.Provider) (current int64, is bool, err error) {
 	current, newest, err := provider.GetVersions(ctx)
 	if err == nil && current > newest {

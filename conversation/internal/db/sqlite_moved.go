@@ -58,7 +58,7 @@ func (w *writer) inPlace() error {
 	return w.note(m, err)
 }
 
-// place gives the writer the files that it checks.
+// place sets the files that the writer checks.
 func (w *writer) place(files *openFiles, locks *locks, readers *sql.DB, idle int) {
 	w.group.take()
 	defer w.group.give()
@@ -298,10 +298,11 @@ func (f *sqliteFile) watch(ctx context.Context, back func()) {
 	})
 }
 
+// lookAgain checks the files, and mends them where it can.
 func (w *writer) lookAgain() {
 	w.group.take()
 	defer w.group.give()
 	if !w.group.closed {
-		_ = w.inPlace() // which logs and keeps it
+		_ = w.inPlace() // it logs and stores the error itself
 	}
 }

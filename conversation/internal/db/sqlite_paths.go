@@ -38,9 +38,9 @@ func (f *sqliteFile) tightenFiles() {
 
 func octal(mode fs.FileMode) string { return fmt.Sprintf("%04o", mode) }
 
-// RealPath returns the absolute path at which Open finds a database. It follows
-// links, as SQLite does, so that every process finds the same lock file beside it. Of the URL of a database
-// it returns all but the secrets.
+// RealPath returns the absolute path of a database file. Like SQLite, it resolves symbolic links, so
+// that every process finds the same lock file beside it. For the URL of a database, it returns the URL
+// without passwords.
 func RealPath(path string) (string, error) {
 	if IsURL(path) {
 		return postgres.Redact(path), nil
@@ -64,6 +64,7 @@ func RealPath(path string) (string, error) {
 	return path, nil
 }
 
+// checkFolder returns an error if the folder of a database file does not exist.
 func checkFolder(path string) error {
 	dir := filepath.Dir(path)
 	switch info, err := os.Stat(dir); {
