@@ -1,5 +1,5 @@
 // Package sqlite opens and copies database files without the store: files that no store has
-// open, or a second view of one that is open. Only this package and db name the driver.
+// open, or a file that a store has open, at the same time. Only this package and db import the driver.
 package sqlite
 
 import (
@@ -16,32 +16,32 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// Options says how Open opens a file. With the zero value it may be read and written,
-// and is created if there is none.
+// Options says how Open opens a file. With the zero value, the file can be read and written, and
+// is created if there is none.
 type Options struct {
-	ReadOnly    bool    // nothing is written, neither the file nor its log
-	Immutable   bool    // with ReadOnly: the file is read as if it had no log, and nobody wrote to it
-	QueryOnly   bool    // statements that write fail; a log that a crash has left may be taken into the file
-	Journal     Journal // "" = as the file has it
-	NoSync      bool    // a crash of the machine may damage the file
-	ForeignKeys bool    // are enforced
-	CacheKiB    int     // of each connection; 0 = SQLite's default
+	ReadOnly    bool    // write nothing, neither to the file nor to its log
+	Immutable   bool    // with ReadOnly: ignore the log, and assume that no process writes to the file
+	QueryOnly   bool    // refuse statements that write; SQLite may still write a log that a crash has left into the file
+	Journal     Journal // "" = the journal mode of the file
+	NoSync      bool    // do not sync, so that a crash of the machine may damage the file
+	ForeignKeys bool    // enforce foreign keys
+	CacheKiB    int     // the size of each connection's page cache; 0 = SQLite's default
 }
 
 // Journal is the journal mode of a database: https://www.sqlite.org/pragma.html#pragma_journal_mode
 type Journal string
 
 const (
-	WAL        Journal = "WAL"    // a log beside the file
-	Rollback   Journal = "DELETE" // a file that is deleted with each commit
-	NoRollback Journal = "OFF"    // no rollback, and a crash damages the file: for files that are being made
+	WAL        Journal = "WAL"    // a write-ahead log beside the file
+	Rollback   Journal = "DELETE" // a rollback journal, which each commit deletes
+	NoRollback Journal = "OFF"    // no journal, so that a crash damages the file: for files that are being created
 )
 
 // busyTimeout is how long a connection waits for a lock of another one.
 const busyTimeout = 10 * time.Second
 
-// Open opens a database file. With ReadOnly, a file without a log may lie in a folder that
-// can't be written.
+// Open opens a database file. With ReadOnly, a file without a log can be opened in a folder that is
+// not writable.
 func Open(path string, o Options) (*sql.DB, error) {
 	return sql.Open("sqlite3", o.dsn(path))
 }
@@ -55,7 +55,7 @@ func OpenMemory() (*sql.DB, error) {
 	return db, err
 }
 
-// dsn names a file for the driver.
+// dsn returns the data source name of a file with the options.
 func (o Options) dsn(path string) string {
 	q := url.Values{"_busy_timeout": {strconv.FormatInt(busyTimeout.Milliseconds(), 10)}}
 	if o.ReadOnly {
@@ -82,7 +82,7 @@ func (o Options) dsn(path string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
-// hasLog reports whether a file may have a write-ahead log, or somebody has it open.
+// hasLog reports whether a file may have a write-ahead log, or may be open in WAL mode.
 func hasLog(path string) bool {
 	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, os.ErrNotExist) {
 		return true
@@ -92,13 +92,14 @@ func hasLog(path string) bool {
 }
 
 const (
-	copyPages = 64               // pages that are copied between two checks of the context
+	copyPages = 64               // how many pages are copied between two checks of the context
 	copyWait  = 10 * time.Second // how long a copy waits for a lock of another program
 )
 
 // CopyPages copies the database of a connection, including its log, page by page into a file
-// that is empty or missing. The copy shows the moment at which the connection's read
-// transaction began. CopyPages calls report with the number of copied pages and of all pages.
+// that is empty or missing. The copy has the state in which the connection's read transaction
+// began. CopyPages calls report with the numbers of copied pages and of all pages. The error is that
+// of SQLite for a busy database if no page can be copied for 10 seconds, or that of ctx.
 func CopyPages(ctx context.Context, from *sql.Conn, target string, report func(done, total int)) error {
 	return from.Raw(func(c any) error {
 		raw, ok := c.(*sqlite3.SQLiteConn)

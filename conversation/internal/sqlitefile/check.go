@@ -25,7 +25,7 @@ const (
 	Foreign
 )
 
-// FileEpoch is the epoch in the database file, ignoring its log.
+// FileEpoch is the epoch in a database file, without its log.
 type FileEpoch struct {
 	Readable bool // false if the file can't be read without its log, as in the middle of a checkpoint
 	Name     string
@@ -54,24 +54,24 @@ func CheckWAL(database string, sameBoot bool, epoch func() FileEpoch) (Verdict, 
 	case size != wal.PageSize:
 		return Foreign, nil
 	}
-	stands := epoch()
-	if !stands.Readable || len(wal.epochs) == 0 {
+	current := epoch()
+	if !current.Readable || len(wal.epochs) == 0 {
 		return Unknown, nil
 	}
-	return wal.continues(stands, database, sameBoot), nil
+	return wal.continues(current, database, sameBoot), nil
 }
 
-// continues compares the epoch of the database file with the epochs in the log.
-func (w *WAL) continues(stands FileEpoch, database string, sameBoot bool) Verdict {
+// continues compares the current epoch of the database file with the epochs in the log.
+func (w *WAL) continues(current FileEpoch, database string, sameBoot bool) Verdict {
 	first := w.epochs[0]
-	if stands.Page == 0 {
+	if current.Page == 0 {
 		if first.previous == noEpoch { // the table was created in this log
 			return Unknown
 		}
 		return Foreign
 	}
-	in := slices.IndexFunc(w.epochs, func(e epochFrame) bool { return e.name == stands.Name })
-	if first.page != stands.Page || in < 0 && stands.Name != first.previous {
+	in := slices.IndexFunc(w.epochs, func(e epochFrame) bool { return e.name == current.Name })
+	if first.page != current.Page || in < 0 && current.Name != first.previous {
 		return Foreign
 	}
 	index, ok := readIndex(database+"-shm", w.Salt)
@@ -82,7 +82,7 @@ func (w *WAL) continues(stands FileEpoch, database string, sameBoot bool) Verdic
 	switch {
 	case in >= 0 && w.epochs[in].frame > index.attempted: // no checkpoint has written this epoch to the file
 		return Foreign
-	case last.frame <= index.backfilled && stands.Name != last.name: // a checkpoint has written the newest epoch, and the file has another one
+	case last.frame <= index.backfilled && current.Name != last.name: // a checkpoint has written the newest epoch, and the file has another one
 		return Foreign
 	}
 	return Belongs
@@ -131,8 +131,8 @@ func pageSize(header []byte) (size int, ok bool) {
 
 // index is the state of checkpoints from the shared memory file of a log.
 type index struct {
-	backfilled uint32 // frames whose pages are in the database file, synced
-	attempted  uint32 // frames whose pages may be in it
+	backfilled uint32 // how many frames of the log are in the database file, synced
+	attempted  uint32 // how many frames of the log may be in it
 }
 
 // readIndex reads the shared memory file. ok is false if the file is incomplete, or was

@@ -25,14 +25,14 @@ const epochLength = 32 // hexadecimal digits
 // noEpoch is the predecessor of a database's first epoch.
 var noEpoch = string(bytes.Repeat([]byte{'0'}, epochLength))
 
-// epochCell is how the row begins on disk: the payload's length, the row's id
-// 1, the header's length, null for the id, and two texts of epochLength.
+// epochCell has the first bytes of the row on disk: the length of the payload, the id of the row, which is
+// 1, the length of the header, NULL for the id, and the types of two texts of epochLength.
 var epochCell = []byte{4 + 2*epochLength, 1, 4, 0, 13 + 2*epochLength, 13 + 2*epochLength}
 
 const leafTable = 0x0D // the type of a page with rows
 
-// parseEpoch reads a page of the table wal_epoch, which always has one page. ok reports
-// whether the page is one.
+// parseEpoch parses the page of the table wal_epoch, which always has only one. ok reports whether
+// the page is that of wal_epoch.
 func parseEpoch(page []byte) (e epoch, ok bool) {
 	if page[0] != leafTable || binary.BigEndian.Uint16(page[3:]) != 1 {
 		return e, false

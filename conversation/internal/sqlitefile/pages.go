@@ -9,13 +9,13 @@ import (
 
 // Pages reads single pages of a database file with its log, even if other pages are damaged.
 type Pages struct {
-	Size  int    // of a page in bytes
-	Count uint32 // of pages
+	Size  int    // the size of a page in bytes
+	Count uint32 // the number of pages
 
 	file  *os.File
-	log   *os.File         // nil without a log
-	inLog map[uint32]int64 // where the newest version of a page stands in the log
-	salt  [8]byte
+	log   *os.File         // nil = there is no log
+	inLog map[uint32]int64 // the offset of the newest version of each page in the log
+	salt  [8]byte          // see WAL.Salt
 }
 
 // usualPageSize is SQLite's default. It is assumed for a file whose header is damaged.
@@ -90,7 +90,7 @@ func (p *Pages) Valid() bool {
 	return err == nil && [8]byte(salt) == p.salt
 }
 
-// page reads a page.
+// page reads a page. Pages are numbered from 1.
 func (p *Pages) page(n uint32) ([]byte, error) {
 	if n == 0 || n > p.Count {
 		return nil, fmt.Errorf("there is no page %d", n)

@@ -78,7 +78,7 @@ func parseValue(kind uint64, b []byte) (any, error) {
 		return int64(kind - 8), nil
 	case 7:
 		return math.Float64frombits(binary.BigEndian.Uint64(b)), nil
-	case 10, 11: // which no file holds
+	case 10, 11: // reserved by SQLite, and never in a file
 		return nil, errRecord
 	}
 	if kind < 7 {

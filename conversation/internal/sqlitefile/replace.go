@@ -12,8 +12,8 @@ import (
 
 // Replaced is the result of Replace.
 type Replaced struct {
-	Origin string   // from where the new file comes, as the caller of Replace said
-	Kept   []string // the new paths of the old files
+	Origin string   // where the new file comes from, as the caller of Replace said
+	Kept   []string // the new paths of the old files, the database first
 }
 
 // replacement is the record of a Replace. It is written beside the database before any file
@@ -33,7 +33,7 @@ var suffixes = [...]string{"", "-wal", "-shm", "-journal", FolderSuffix}
 
 const recordSuffix = ".replacing"
 
-// Replace replaces the database at path by the file fresh, which is complete, synced and in
+// Replace replaces the database at path by the file fresh, which must be complete, synced and in
 // the same folder. It renames the old database and the files beside it. After a crash,
 // FinishReplace completes it. No process may have the database open.
 func Replace(path, fresh, origin string, at time.Time) (Replaced, error) {
@@ -112,6 +112,7 @@ func (r replacement) write(path string) error {
 	return SyncFolder(path)
 }
 
+// finish renames the files, as far as that was not done before, and deletes the record.
 func (r replacement) finish(path string) (done Replaced, err error) {
 	dir := filepath.Dir(path)
 	fresh, aside := filepath.Join(dir, r.Fresh), filepath.Join(dir, r.Aside)

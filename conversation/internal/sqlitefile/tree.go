@@ -10,7 +10,7 @@ import (
 // Row is a row of a table.
 type Row struct {
 	ID     int64
-	Values []any // the types of parseRecord; nil for a column that is an alias of the id
+	Values []any // nil, int64, float64, string or []byte; nil for a column that is an alias of the id
 }
 
 // Damage is a part of a table or an index that can't be read.
@@ -19,14 +19,14 @@ type Damage struct {
 	Below bool // child pages may be readable: see Orphans
 	Err   error
 
-	// Of a table: damaged rows have ids greater than After, and at most UpTo.
+	// In a table, the damaged rows have ids greater than After, and at most UpTo.
 	After, UpTo int64
 }
 
 // Walker reads tables and indexes page by page, and records which pages it has visited.
 type Walker struct {
 	*Pages
-	seen []bool // by page
+	seen []bool // by page number
 }
 
 // NewWalker returns a Walker that has visited no page.
@@ -50,8 +50,8 @@ const (
 	maxDepth = 20 // SQLite's own limit
 )
 
-// Rows calls row for each row of the table with this root page, in the order of ids, and
-// returns the parts that can't be read. It stops with the first error of row and returns it.
+// Rows calls row for each readable row of the table with this root page, in the order of ids, and
+// returns the parts that can't be read. It stops at the first error of row, and returns it.
 func (w *Walker) Rows(root uint32, row func(Row) error) ([]Damage, error) {
 	t := &tree{Walker: w, row: row}
 	err := t.walk(root, math.MinInt64, math.MaxInt64, 0)
@@ -95,7 +95,7 @@ func (w *Walker) Orphans(found func(rows []Row) error) error {
 	return nil
 }
 
-// offset returns where in a page its header begins.
+// offset returns the offset of the header in a page.
 func (p *Pages) offset(n uint32) int {
 	if n == 1 {
 		return databaseHeader
@@ -103,7 +103,7 @@ func (p *Pages) offset(n uint32) int {
 	return 0
 }
 
-// tree is one walk: through a table if row is set, through an index if entry is set.
+// tree is one walk through a table, if row is set, or through an index, if entry is set.
 type tree struct {
 	*Walker
 	row    func(Row) error
@@ -111,10 +111,12 @@ type tree struct {
 	damage []Damage
 }
 
+// hit records a damaged part.
 func (t *tree) hit(page uint32, below bool, after, upTo int64, err error) {
 	t.damage = append(t.damage, Damage{Page: page, Below: below, After: after, UpTo: upTo, Err: err})
 }
 
+// walk visits a page and its child pages. Rows of a table must have ids greater than after, and at most upTo.
 func (t *tree) walk(n uint32, after, upTo int64, depth int) error {
 	bytes, err := t.page(n)
 	if err == nil && (depth > maxDepth || t.seen[n]) {
@@ -138,7 +140,7 @@ func (t *tree) walk(n uint32, after, upTo int64, depth int) error {
 	return nil
 }
 
-// cells returns where the cells of a page begin, or an error if the list of cells is invalid.
+// cells returns the offsets of the cells in a page, or an error if the list of cells is invalid.
 func (t *tree) cells(n uint32, bytes []byte, interior bool) ([]int, error) {
 	header := t.offset(n)
 	size := 8
@@ -160,6 +162,7 @@ func (t *tree) cells(n uint32, bytes []byte, interior bool) ([]int, error) {
 	return cells, nil
 }
 
+// interior visits the child pages of an interior page of a table.
 func (t *tree) interior(n uint32, bytes []byte, after, upTo int64, depth int) error {
 	cells, err := t.cells(n, bytes, true)
 	if err != nil {
@@ -180,14 +183,14 @@ func (t *tree) interior(n uint32, bytes []byte, after, upTo int64, depth int) er
 	return t.walk(binary.BigEndian.Uint32(bytes[t.offset(n)+8:]), after, upTo, depth+1)
 }
 
-// leaf passes on the rows of a leaf page. It skips damaged rows and goes on with the others.
+// leaf calls row for the rows of a leaf page. It skips damaged rows.
 func (t *tree) leaf(n uint32, bytes []byte, after, upTo int64) error {
 	cells, err := t.cells(n, bytes, false)
 	if err != nil {
 		t.hit(n, false, after, upTo, err)
 		return nil
 	}
-	broken := error(nil) // of the damaged rows since the last readable one
+	broken := error(nil) // the error of the damaged rows after the last readable one
 	for _, at := range cells {
 		row, err := t.parseRow(bytes, at)
 		if err == nil && (row.ID <= after && after != math.MinInt64 || row.ID > upTo) {
@@ -230,7 +233,7 @@ func (t *tree) parseRow(bytes []byte, at int) (r Row, err error) {
 	return r, err
 }
 
-// index passes on the entries of an index page and of its child pages.
+// index calls entry for the entries of an index page and of its child pages.
 func (t *tree) index(n uint32, bytes []byte, interior bool, depth int) error {
 	cells, err := t.cells(n, bytes, interior)
 	if err != nil {
@@ -273,8 +276,8 @@ func (t *tree) parseEntry(bytes []byte, at int) ([]any, error) {
 
 var errOverflow = errors.New("the continuation of a row is damaged")
 
-// payload reads the bytes of a row. At most local of them are in the page, and the rest is
-// in a chain of overflow pages.
+// payload reads the size bytes of a row or an entry. At most local of them are in the page, and
+// the rest is in a chain of overflow pages.
 func (t *tree) payload(bytes []byte, at int, size uint64, local int) ([]byte, error) {
 	if size > uint64(t.Count)*uint64(t.Size) {
 		return nil, errRecord

@@ -17,9 +17,9 @@ import (
 // file when it opens the two.
 type WAL struct {
 	PageSize int
-	Salt     [8]byte // of this generation of the log; it changes whenever SQLite restarts the log
+	Salt     [8]byte // identifies this generation of the log; it changes whenever SQLite restarts the log
 	Frames   []Frame // in order
-	Pages    uint32  // number of pages of the database after the last commit
+	Pages    uint32  // the number of pages of the database after the last commit
 
 	epochs []epochFrame // the epochs in the frames, in order
 }
@@ -27,7 +27,7 @@ type WAL struct {
 // Frame is one page in the log.
 type Frame struct {
 	Page   uint32
-	Offset int64 // of the page's bytes in the file
+	Offset int64 // the offset of the page's bytes in the log
 }
 
 const (
