@@ -18,40 +18,37 @@ import (
 	"parley/plaintext"
 )
 
-// A long chat: answers are rendered, messages that are typed meanwhile wait, and lines of any length
-// and files reach the model unchanged.
-func TestChatInATerminal(t *testing.T) {
-	broken := false
-	p := openChat(t, func(question string) llmtest.Answer {
-		switch {
-		case strings.HasSuffix(question, "render"):
-			return llmtest.Answer{Text: "Some **bold** words.\n\n- one\n- two\n\nIt is \\(a^2\\,b\\), and\n\n\\[\\int_0^1 x\\,dx\\]"}
-		case strings.HasSuffix(question, "slowly"):
-			return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "wait", Arguments: "{}"}}}
-		case strings.HasSuffix(question, "wide"):
-			return llmtest.Answer{Text: strings.Repeat("word ", 18) + "end", Pieces: 18, ChunkDelay: 50 * time.Millisecond, NoFinish: true, Silence: true}
-		case strings.HasSuffix(question, "break") && !broken:
-			broken = true
-			return llmtest.Answer{Text: strings.Repeat("void\n\n", 30) + "last", Pieces: 10, ChunkDelay: 30 * time.Millisecond, CutAfter: 9}
-		case strings.HasSuffix(question, "break"):
-			return llmtest.Answer{Text: "Another answer."}
-		}
-		return llmtest.Answer{Text: "fine"}
-	})
-	heard := func(want string) {
-		t.Helper()
-		calls := p.Model.Calls()
-		if got := calls[len(calls)-1].LastUser(); !strings.HasSuffix(got, want) {
-			t.Errorf("the model was asked %.200q, want %.200q", got, want)
-		}
-	}
+// fine answers every question with "fine".
+func fine(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} }
 
+// wasAsked fails the test unless the model's newest call ends with a question.
+func (p *terminalUser) wasAsked(question string) {
+	p.t.Helper()
+	calls := p.Model.Calls()
+	if got := calls[len(calls)-1].LastUser(); !strings.HasSuffix(got, question) {
+		p.t.Errorf("the model was asked %.200q, want %.200q", got, question)
+	}
+}
+
+func TestAnswerIsRendered(t *testing.T) {
+	p := openChat(t, func(string) llmtest.Answer {
+		return llmtest.Answer{Text: "Some **bold** words.\n\n- one\n- two\n\nIt is \\(a^2\\,b\\), and\n\n\\[\\int_0^1 x\\,dx\\]"}
+	})
 	p.types("render\r")
 	p.sees("x\\,dx\\]\n›")
 	if shown, want := p.since("› render\n"), "Some bold words.\n• one\n• two\nIt is \\(a^2\\,b\\), and\n\\[\\int_0^1 x\\,dx\\]\n›"; shown != want {
 		t.Errorf("the answer is shown as\n%s\nwant\n%s", shown, want)
 	}
+	p.expectNoControlSequences()
+}
 
+func TestMessageTypedDuringARunWaits(t *testing.T) {
+	p := openChat(t, func(question string) llmtest.Answer {
+		if strings.HasSuffix(question, "slowly") {
+			return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "wait", Arguments: "{}"}}}
+		}
+		return llmtest.Answer{Text: "fine"}
+	})
 	p.types("slowly\r")
 	p.sees("thinking")
 	p.types("next quest")
@@ -62,8 +59,16 @@ func TestChatInATerminal(t *testing.T) {
 	p.awaits("both answers", func(text string) bool {
 		return !strings.Contains(text, "(waits)") && strings.HasSuffix(text, "fine\n›")
 	})
-	heard("next question 日本")
+	p.wasAsked("next question 日本")
+	p.expectNoControlSequences()
+}
 
+// What is shown of an answer is wrapped again when the window gets another width while the answer is
+// written.
+func TestAnswerIsWrappedAgainAfterAResize(t *testing.T) {
+	p := openChat(t, func(string) llmtest.Answer {
+		return llmtest.Answer{Text: strings.Repeat("word ", 18) + "end", Pieces: 18, ChunkDelay: 50 * time.Millisecond, NoFinish: true, Silence: true}
+	})
 	p.types("wide\r")
 	p.sees("› wide\nword")
 	p.resizes(100, 30)
@@ -73,11 +78,25 @@ func TestChatInATerminal(t *testing.T) {
 	p.types("\x7f\x03")
 	p.sees("Stopped.")
 	p.atRest()
+	p.expectNoControlSequences()
+}
 
+func TestAnswerThatBreaksOffIsReplacedByTheNextAttempt(t *testing.T) {
+	var calls atomic.Int64
+	p := openChat(t, func(string) llmtest.Answer {
+		if calls.Add(1) > 1 {
+			return llmtest.Answer{Text: "Another answer."}
+		}
+		return llmtest.Answer{Text: strings.Repeat("void\n\n", 30) + "last", Pieces: 10, ChunkDelay: 30 * time.Millisecond, CutAfter: 9}
+	})
 	p.types("break\r")
 	p.sees("void\n")
-	p.sees(")\nAnother answer.\n›") // after a notice that a new conversation begins
+	p.sees(")\nAnother answer.\n›") // below "(once more)"
+	p.expectNoControlSequences()
+}
 
+func TestLinesOfAnyLengthReachTheModel(t *testing.T) {
+	p := openChat(t, fine)
 	for _, n := range []int{columns - 3, columns - 2, columns - 1, 2*columns - 2, 2*columns - 1, 10 * columns} {
 		line := strings.Repeat("w", n)
 		p.types(line + "\r")
@@ -85,9 +104,15 @@ func TestChatInATerminal(t *testing.T) {
 			shown := strings.ReplaceAll(p.since("› w"), "\n", "")
 			return strings.HasPrefix(shown, line[1:]) && strings.HasSuffix(shown, "fine›")
 		})
-		heard(line)
+		p.wasAsked(line)
 	}
+	p.expectNoControlSequences()
+}
 
+// Lines that are continued, quoted or pasted reach the model unchanged. Long pastes are shown as a
+// placeholder.
+func TestSeveralLinesAreOneMessage(t *testing.T) {
+	p := openChat(t, fine)
 	twenty := strings.TrimSuffix(strings.Repeat("a line\n", 20), "\n")
 	for keys, want := range map[string]string{
 		"one\\\rtwo":                            "one\ntwo",
@@ -100,7 +125,7 @@ func TestChatInATerminal(t *testing.T) {
 		p.types(keys + "\r")
 		p.awaits("the model's call", func(string) bool { return len(p.Model.Calls()) > calls })
 		p.atRest()
-		heard(want)
+		p.wasAsked(want)
 	}
 	p.sees(": 20 lines] yes?")
 	huge := strings.Repeat("x", 1<<20)
@@ -109,7 +134,11 @@ func TestChatInATerminal(t *testing.T) {
 	p.awaits("the answer to a huge paste", func(text string) bool {
 		return strings.HasSuffix(text, "fine\n›") && p.newest(conversation.RoleUser) == huge
 	})
+	p.expectNoControlSequences()
+}
 
+func TestAttachedFileReachesTheModel(t *testing.T) {
+	p := openChat(t, fine)
 	notes := filepath.Join(t.TempDir(), "notes.txt")
 	if err := os.WriteFile(notes, []byte("buy milk"), 0o600); err != nil {
 		t.Fatal(err)
@@ -124,7 +153,13 @@ func TestChatInATerminal(t *testing.T) {
 	if sent, err := json.Marshal(calls[len(calls)-1].Messages); err != nil || !strings.Contains(string(sent), "buy milk") || !strings.Contains(string(sent), "see this") {
 		t.Errorf("the file is not in what the model was sent, %v: %s", err, sent)
 	}
+	p.expectNoControlSequences()
+}
 
+// Commands are completed, /history shows times by the clock of the machine, and arrow up brings
+// earlier lines back.
+func TestCommandsAndEarlierLinesAtThePrompt(t *testing.T) {
+	p := openChat(t, fine)
 	before := time.Now()
 	p.asks("what time is it?")
 	p.types("/\t") // lists all commands
@@ -195,7 +230,7 @@ func TestHostileAnswers(t *testing.T) {
 
 // The chat warns before it sends a picture that the model can't see. Entered again, it is sent.
 func TestPictureThatTheModelCannotSeeIsSentOnlyWhenEnteredAgain(t *testing.T) {
-	p := openChat(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} }, "[llm]\nvision = false")
+	p := openChat(t, fine, "[llm]\nvision = false")
 	picture := filepath.Join(t.TempDir(), "cat.png")
 	if err := os.WriteFile(picture, []byte("\x89PNG\r\n\x1a\n and more"), 0o600); err != nil {
 		t.Fatal(err)
@@ -214,7 +249,7 @@ func TestPictureThatTheModelCannotSeeIsSentOnlyWhenEnteredAgain(t *testing.T) {
 // Of an input that is taller than the screen, the rows around the cursor are shown, without copies of
 // it above. The same holds for one from the history. When it is sent, it is shown once, completely.
 func TestLineTallerThanTheScreen(t *testing.T) {
-	p := openChat(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
+	p := openChat(t, fine)
 	p.types("hello\r")
 	p.sees("fine\n›")
 	line, want := "", "› typed 0"
@@ -253,7 +288,7 @@ func TestLineTallerThanTheScreen(t *testing.T) {
 }
 
 func TestMessageThatIsNotStoredReturnsToTheInput(t *testing.T) {
-	p := openChat(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
+	p := openChat(t, fine)
 	storetest.Exec(t, p.Store(), diskFull)
 	p.types("precious\r")
 	p.sees("The message was not stored:")
@@ -266,7 +301,6 @@ func TestMessageThatIsNotStoredReturnsToTheInput(t *testing.T) {
 // An unfinished input is not sent when the chat ends. Earlier inputs are in the history of the next
 // chat.
 func TestHalfTypedLineIsNotSentAtTheEnd(t *testing.T) {
-	fine := func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} }
 	p := openChat(t, fine)
 	p.types("one\\\rtwo\r")
 	p.sees("fine\n›")
@@ -292,7 +326,7 @@ func TestHalfTypedLineIsNotSentAtTheEnd(t *testing.T) {
 
 // The model's name, which its server gives, is shown without control characters.
 func TestNameOfTheModelHasNoControlCharacters(t *testing.T) {
-	p := openChat(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} }, `[llm]`, `model = "mo\u001b]0;owned\u0007\u001b[2J\u009b31m\u202edel\u2067"`)
+	p := openChat(t, fine, `[llm]`, `model = "mo\u001b]0;owned\u0007\u001b[2J\u009b31m\u202edel\u2067"`)
 	p.sees("del")
 	if screen := p.screen.Text(); strings.ContainsFunc(screen, func(r rune) bool { return r != '\n' && plaintext.Steers(r) }) {
 		t.Errorf("the terminal shows %q", screen)
