@@ -163,88 +163,97 @@ func TestWholeAnswerInsteadOfStream(t *testing.T) {
 	}
 }
 
-// Tool calls as various servers stream them. The id "*" stands for any id that the client makes up.
+// nowCalls returns calls of the tool "now" with these IDs, at most two: the first has the arguments
+// utc, the second cet.
+func nowCalls(ids ...string) []llm.ToolCall {
+	calls := []llm.ToolCall{{Name: "now", Arguments: `{"zone":"UTC"}`}, {Name: "now", Arguments: `{"zone":"CET"}`}}[:len(ids)]
+	for i, id := range ids {
+		calls[i].ID = id
+	}
+	return calls
+}
+
+// The arguments of nowCalls as JSON strings.
+const (
+	utc = `"{\"zone\":\"UTC\"}"`
+	cet = `"{\"zone\":\"CET\"}"`
+)
+
+// toolCallStreams are tool calls as various servers stream them, and the calls that they mean. The ID
+// "*" stands for any ID that the client makes up.
+var toolCallStreams = map[string]struct {
+	deltas []string // the elements of each delta's tool_calls
+	want   []llm.ToolCall
+}{
+	"by the book": {[]string{
+		`{"index":0,"id":"a","type":"function","function":{"name":"now","arguments":""}}`,
+		`{"index":0,"function":{"arguments":"{\"zone\":"}}`,
+		`{"index":0,"function":{"arguments":"\"UTC\"}"}}`}, nowCalls("a")},
+	"whole": {[]string{`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`}, nowCalls("a")},
+	"two, interleaved": {[]string{
+		`{"index":0,"id":"a","function":{"name":"now"}},{"index":1,"id":"b","function":{"name":"now"}}`,
+		`{"index":1,"function":{"arguments":` + cet + `}}`,
+		`{"index":0,"function":{"arguments":` + utc + `}}`}, nowCalls("a", "b")},
+	"id in every delta": {[]string{
+		`{"index":0,"id":"a","function":{"name":"now","arguments":""}}`,
+		`{"index":0,"id":"a","function":{"arguments":"{\"zone\":"}}`,
+		`{"index":0,"id":"a","function":{"arguments":"\"UTC\"}"}}`}, nowCalls("a")},
+	"another id in every delta": {[]string{
+		`{"index":0,"id":"a","function":{"name":"now"}}`,
+		`{"index":0,"id":"x","function":{"arguments":"{\"zone\":"}}`,
+		`{"index":0,"id":"y","function":{"arguments":"\"UTC\"}"}}`}, nowCalls("a")},
+	"name in every delta": {[]string{
+		`{"index":0,"id":"a","function":{"name":"now","arguments":"{\"zone\":"}}`,
+		`{"index":0,"id":"a","function":{"name":"now","arguments":"\"UTC\"}"}}`,
+		`{"index":0,"id":"a","function":{"name":"now","arguments":""}}`}, nowCalls("a")},
+	"name in pieces": {[]string{
+		`{"index":0,"id":"a","function":{"name":"no"}}`,
+		`{"index":0,"function":{"name":"w"}}`,
+		`{"index":0,"function":{"arguments":` + utc + `}}`}, nowCalls("a")},
+	"no id": {[]string{
+		`{"index":0,"function":{"name":"now","arguments":"{\"zone\":"}}`,
+		`{"index":0,"function":{"arguments":"\"UTC\"}"}}`}, nowCalls("*")},
+	"no index": {[]string{
+		`{"id":"a","function":{"name":"now","arguments":""}}`,
+		`{"function":{"arguments":` + utc + `}}`,
+		`{"id":"b","function":{"name":"now","arguments":""}}`,
+		`{"function":{"arguments":` + cet + `}}`}, nowCalls("a", "b")},
+	"no index, whole": {[]string{
+		`{"id":"a","function":{"name":"now","arguments":` + utc + `}},{"id":"b","function":{"name":"now","arguments":` + cet + `}}`}, nowCalls("a", "b")},
+	"neither index nor id": {[]string{
+		`{"function":{"name":"now","arguments":` + utc + `}}`,
+		`{"function":{"name":"now","arguments":` + cet + `}}`}, nowCalls("*", "*")},
+	"every index 0": {[]string{
+		`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
+		`{"index":0,"id":"b","function":{"name":"now","arguments":` + cet + `}}`}, nowCalls("a", "b")},
+	"every index 0, no ids": {[]string{
+		`{"index":0,"id":"","function":{"name":"now","arguments":` + utc + `}},{"index":0,"id":"","function":{"name":"now","arguments":` + cet + `}}`}, nowCalls("*", "*")},
+	"every id the same": {[]string{
+		`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
+		`{"index":1,"id":"a","function":{"name":"now","arguments":` + cet + `}}`}, nowCalls("a", "*")},
+	"id and index the same": {[]string{
+		`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
+		`{"index":0,"id":"a","function":{"name":"now","arguments":` + cet + `}}`}, nowCalls("a", "*")},
+	"sent again at the end": {[]string{
+		`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
+		`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`}, nowCalls("a")},
+	"arguments as an object": {[]string{`{"index":0,"id":"a","function":{"name":"now","arguments":{"zone":"UTC"}}}`}, nowCalls("a")},
+	"arguments null": {[]string{
+		`{"index":0,"id":"a","function":{"name":"now","arguments":null}}`,
+		`{"index":0,"id":null,"function":{"name":null,"arguments":` + utc + `}}`}, nowCalls("a")},
+	"no arguments": {[]string{
+		`{"index":0,"id":"a","function":{"name":"now","arguments":""}},{"index":1,"id":"b","function":{"name":"now"}}`},
+		[]llm.ToolCall{{ID: "a", Name: "now", Arguments: "{}"}, {ID: "b", Name: "now", Arguments: "{}"}}},
+	"index from 1": {[]string{
+		`{"index":1,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
+		`{"index":2,"id":"b","function":{"name":"now","arguments":` + cet + `}}`}, nowCalls("a", "b")},
+	"an id too long to be sent back": {[]string{
+		`{"index":0,"id":"chatcmpl-tool-0123456789abcdef0123456789abcdef","function":{"name":"now","arguments":` + utc + `}}`}, nowCalls("*")},
+}
+
 func TestToolCallsOfManyServersAreRead(t *testing.T) {
 	t.Parallel()
-	type calls = []llm.ToolCall
-	one := calls{{ID: "a", Name: "now", Arguments: `{"zone":"UTC"}`}}
-	two := calls{{ID: "a", Name: "now", Arguments: `{"zone":"UTC"}`}, {ID: "b", Name: "now", Arguments: `{"zone":"CET"}`}}
-	oneMade := calls{{ID: "*", Name: "now", Arguments: `{"zone":"UTC"}`}}
-	firstMade := calls{{ID: "a", Name: "now", Arguments: `{"zone":"UTC"}`}, {ID: "*", Name: "now", Arguments: `{"zone":"CET"}`}}
-	twoMade := calls{{ID: "*", Name: "now", Arguments: `{"zone":"UTC"}`}, {ID: "*", Name: "now", Arguments: `{"zone":"CET"}`}}
-	const (
-		utc = `"{\"zone\":\"UTC\"}"`
-		cet = `"{\"zone\":\"CET\"}"`
-	)
-	for name, test := range map[string]struct {
-		deltas []string // of tool_calls
-		want   calls
-	}{
-		"by the book": {[]string{
-			`{"index":0,"id":"a","type":"function","function":{"name":"now","arguments":""}}`,
-			`{"index":0,"function":{"arguments":"{\"zone\":"}}`,
-			`{"index":0,"function":{"arguments":"\"UTC\"}"}}`}, one},
-		"whole": {[]string{`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`}, one},
-		"two, interleaved": {[]string{
-			`{"index":0,"id":"a","function":{"name":"now"}},{"index":1,"id":"b","function":{"name":"now"}}`,
-			`{"index":1,"function":{"arguments":` + cet + `}}`,
-			`{"index":0,"function":{"arguments":` + utc + `}}`}, two},
-		"id in every delta": {[]string{
-			`{"index":0,"id":"a","function":{"name":"now","arguments":""}}`,
-			`{"index":0,"id":"a","function":{"arguments":"{\"zone\":"}}`,
-			`{"index":0,"id":"a","function":{"arguments":"\"UTC\"}"}}`}, one},
-		"another id in every delta": {[]string{
-			`{"index":0,"id":"a","function":{"name":"now"}}`,
-			`{"index":0,"id":"x","function":{"arguments":"{\"zone\":"}}`,
-			`{"index":0,"id":"y","function":{"arguments":"\"UTC\"}"}}`}, one},
-		"name in every delta": {[]string{
-			`{"index":0,"id":"a","function":{"name":"now","arguments":"{\"zone\":"}}`,
-			`{"index":0,"id":"a","function":{"name":"now","arguments":"\"UTC\"}"}}`,
-			`{"index":0,"id":"a","function":{"name":"now","arguments":""}}`}, one},
-		"name in pieces": {[]string{
-			`{"index":0,"id":"a","function":{"name":"no"}}`,
-			`{"index":0,"function":{"name":"w"}}`,
-			`{"index":0,"function":{"arguments":` + utc + `}}`}, one},
-		"no id": {[]string{
-			`{"index":0,"function":{"name":"now","arguments":"{\"zone\":"}}`,
-			`{"index":0,"function":{"arguments":"\"UTC\"}"}}`}, oneMade},
-		"no index": {[]string{
-			`{"id":"a","function":{"name":"now","arguments":""}}`,
-			`{"function":{"arguments":` + utc + `}}`,
-			`{"id":"b","function":{"name":"now","arguments":""}}`,
-			`{"function":{"arguments":` + cet + `}}`}, two},
-		"no index, whole": {[]string{
-			`{"id":"a","function":{"name":"now","arguments":` + utc + `}},{"id":"b","function":{"name":"now","arguments":` + cet + `}}`}, two},
-		"neither index nor id": {[]string{
-			`{"function":{"name":"now","arguments":` + utc + `}}`,
-			`{"function":{"name":"now","arguments":` + cet + `}}`}, twoMade},
-		"every index 0": {[]string{
-			`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
-			`{"index":0,"id":"b","function":{"name":"now","arguments":` + cet + `}}`}, two},
-		"every index 0, no ids": {[]string{
-			`{"index":0,"id":"","function":{"name":"now","arguments":` + utc + `}},{"index":0,"id":"","function":{"name":"now","arguments":` + cet + `}}`}, twoMade},
-		"every id the same": {[]string{
-			`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
-			`{"index":1,"id":"a","function":{"name":"now","arguments":` + cet + `}}`}, firstMade},
-		"id and index the same": {[]string{
-			`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
-			`{"index":0,"id":"a","function":{"name":"now","arguments":` + cet + `}}`}, firstMade},
-		"sent again at the end": {[]string{
-			`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
-			`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`}, one},
-		"arguments as an object": {[]string{`{"index":0,"id":"a","function":{"name":"now","arguments":{"zone":"UTC"}}}`}, one},
-		"arguments null": {[]string{
-			`{"index":0,"id":"a","function":{"name":"now","arguments":null}}`,
-			`{"index":0,"id":null,"function":{"name":null,"arguments":` + utc + `}}`}, one},
-		"no arguments": {[]string{
-			`{"index":0,"id":"a","function":{"name":"now","arguments":""}},{"index":1,"id":"b","function":{"name":"now"}}`},
-			calls{{ID: "a", Name: "now", Arguments: "{}"}, {ID: "b", Name: "now", Arguments: "{}"}}},
-		"index from 1": {[]string{
-			`{"index":1,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
-			`{"index":2,"id":"b","function":{"name":"now","arguments":` + cet + `}}`}, two},
-		"an id too long to be sent back": {[]string{
-			`{"index":0,"id":"chatcmpl-tool-0123456789abcdef0123456789abcdef","function":{"name":"now","arguments":` + utc + `}}`}, oneMade},
-	} {
+	for name, test := range toolCallStreams {
 		t.Run(name, func(t *testing.T) {
 			server := llmtest.New(t)
 			chunks := make([]string, len(test.deltas))
