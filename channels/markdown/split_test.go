@@ -22,82 +22,87 @@ func TestSplitKeepsShortTextWhole(t *testing.T) {
 	}
 }
 
+// wordsOf returns n words of four characters, separated by spaces.
+func wordsOf(n int) string { return strings.TrimSpace(strings.Repeat("word ", n)) }
+
+// splitPlaces are texts, and the parts of at most 64 characters into which they are split.
+var splitPlaces = map[string]struct {
+	text string
+	want []string
+}{
+	"paragraph before line": {
+		wordsOf(8) + "\nline\n\n" + wordsOf(4) + "\n" + wordsOf(5),
+		[]string{wordsOf(8) + "\nline", wordsOf(4) + "\n" + wordsOf(5)},
+	},
+	"line before sentence": {
+		wordsOf(7) + "\n" + wordsOf(2) + ". " + wordsOf(9),
+		[]string{wordsOf(7), wordsOf(2) + ". " + wordsOf(9)},
+	},
+	"sentence before word": {
+		wordsOf(6) + ". " + wordsOf(9),
+		[]string{wordsOf(6) + ".", wordsOf(9)},
+	},
+	"word": {
+		wordsOf(20),
+		[]string{wordsOf(13), wordsOf(7)},
+	},
+	"character": {
+		strings.Repeat("x", 70),
+		[]string{strings.Repeat("x", 64), strings.Repeat("x", 6)},
+	},
+	"a family stays together": {
+		strings.Repeat("x", 60) + "👨‍👩‍👧",
+		[]string{strings.Repeat("x", 60), "👨‍👩‍👧"},
+	},
+	"both halves of a surrogate pair": {
+		strings.Repeat("x", 63) + "😀",
+		[]string{strings.Repeat("x", 63), "😀"},
+	},
+	"code is closed and opened again": {
+		"```go\n" + strings.Repeat("line()\n", 12) + "```",
+		[]string{
+			"```go\n" + strings.Repeat("line()\n", 7) + "```",
+			"```go\n" + strings.Repeat("line()\n", 5) + "```",
+		},
+	},
+	"code moves whole when it fits the next part": {
+		wordsOf(6) + "\n\n```\n" + strings.Repeat("a\n\nb\n", 7) + "```",
+		[]string{wordsOf(6), "```\n" + strings.Repeat("a\n\nb\n", 7) + "```"},
+	},
+	"code in a list is opened again without the bullet": {
+		"- ```go\n" + strings.Repeat("  line()\n", 9) + "  ```\n- b",
+		[]string{
+			"- ```go\n" + strings.Repeat("  line()\n", 5) + "  ```",
+			"  ```go\n" + strings.Repeat("  line()\n", 4) + "  ```\n- b",
+		},
+	},
+	"a line of a quote is quoted again": {
+		"> " + wordsOf(20),
+		[]string{"> " + wordsOf(12), "> " + wordsOf(8)},
+	},
+	"code in a quote is closed and opened again in it": {
+		"> ```\n" + strings.Repeat("> line()\n", 8) + "> ```",
+		[]string{
+			"> ```\n" + strings.Repeat("> line()\n", 5) + "> ```",
+			"> ```\n" + strings.Repeat("> line()\n", 3) + "> ```",
+		},
+	},
+	"a heading goes with its text": {
+		wordsOf(6) + "\n\n# Title\n\n" + wordsOf(6),
+		[]string{wordsOf(6), "# Title\n\n" + wordsOf(6)},
+	},
+	"indentation of code stays": {
+		"```\n" + strings.Repeat("    x\n", 12) + "```",
+		[]string{
+			"```\n" + strings.Repeat("    x\n", 9) + "```",
+			"```\n" + strings.Repeat("    x\n", 3) + "```",
+		},
+	},
+}
+
 func TestSplitPlaces(t *testing.T) {
 	t.Parallel()
-	word := func(n int) string { return strings.TrimSpace(strings.Repeat("word ", n)) }
-	for name, tt := range map[string]struct {
-		text string
-		want []string
-	}{
-		"paragraph before line": {
-			word(8) + "\nline\n\n" + word(4) + "\n" + word(5),
-			[]string{word(8) + "\nline", word(4) + "\n" + word(5)},
-		},
-		"line before sentence": {
-			word(7) + "\n" + word(2) + ". " + word(9),
-			[]string{word(7), word(2) + ". " + word(9)},
-		},
-		"sentence before word": {
-			word(6) + ". " + word(9),
-			[]string{word(6) + ".", word(9)},
-		},
-		"word": {
-			word(20),
-			[]string{word(13), word(7)},
-		},
-		"character": {
-			strings.Repeat("x", 70),
-			[]string{strings.Repeat("x", 64), strings.Repeat("x", 6)},
-		},
-		"a family stays together": {
-			strings.Repeat("x", 60) + "👨‍👩‍👧",
-			[]string{strings.Repeat("x", 60), "👨‍👩‍👧"},
-		},
-		"both halves of a surrogate pair": {
-			strings.Repeat("x", 63) + "😀",
-			[]string{strings.Repeat("x", 63), "😀"},
-		},
-		"code is closed and opened again": {
-			"```go\n" + strings.Repeat("line()\n", 12) + "```",
-			[]string{
-				"```go\n" + strings.Repeat("line()\n", 7) + "```",
-				"```go\n" + strings.Repeat("line()\n", 5) + "```",
-			},
-		},
-		"code moves whole when it fits the next part": {
-			word(6) + "\n\n```\n" + strings.Repeat("a\n\nb\n", 7) + "```",
-			[]string{word(6), "```\n" + strings.Repeat("a\n\nb\n", 7) + "```"},
-		},
-		"code in a list is opened again without the bullet": {
-			"- ```go\n" + strings.Repeat("  line()\n", 9) + "  ```\n- b",
-			[]string{
-				"- ```go\n" + strings.Repeat("  line()\n", 5) + "  ```",
-				"  ```go\n" + strings.Repeat("  line()\n", 4) + "  ```\n- b",
-			},
-		},
-		"a line of a quote is quoted again": {
-			"> " + word(20),
-			[]string{"> " + word(12), "> " + word(8)},
-		},
-		"code in a quote is closed and opened again in it": {
-			"> ```\n" + strings.Repeat("> line()\n", 8) + "> ```",
-			[]string{
-				"> ```\n" + strings.Repeat("> line()\n", 5) + "> ```",
-				"> ```\n" + strings.Repeat("> line()\n", 3) + "> ```",
-			},
-		},
-		"a heading goes with its text": {
-			word(6) + "\n\n# Title\n\n" + word(6),
-			[]string{word(6), "# Title\n\n" + word(6)},
-		},
-		"indentation of code stays": {
-			"```\n" + strings.Repeat("    x\n", 12) + "```",
-			[]string{
-				"```\n" + strings.Repeat("    x\n", 9) + "```",
-				"```\n" + strings.Repeat("    x\n", 3) + "```",
-			},
-		},
-	} {
+	for name, tt := range splitPlaces {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, markdown.Split(tt.text, 64, markdown.UTF16)); diff != "" {
 				t.Fatal(diff)
