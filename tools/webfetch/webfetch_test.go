@@ -237,9 +237,37 @@ func TestPageCannotSpeakForTheGateway(t *testing.T) {
 	}
 }
 
-// Whatever a server does, the call ends within its limits, with a text or an explanation.
-func TestHostileServersAreExplained(t *testing.T) {
-	t.Parallel()
+// gzipBomb returns a gzip archive of 64 MiB that begins like a PDF.
+func gzipBomb() []byte {
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	_, _ = io.WriteString(z, "%PDF-")
+	for range 64 {
+		_, _ = z.Write(make([]byte, 1<<20))
+	}
+	_ = z.Close()
+	return bomb.Bytes()
+}
+
+// emptyGzips returns about size bytes of gzip archives that unpack into nothing.
+func emptyGzips(size int) []byte {
+	var nothing bytes.Buffer
+	_ = gzip.NewWriter(&nothing).Close()
+	return bytes.Repeat(nothing.Bytes(), size/nothing.Len())
+}
+
+// gzipped serves a body that it calls a PDF, packed with gzip.
+func gzipped(body []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("Content-Type", "application/pdf")
+		_, _ = w.Write(body)
+	}
+}
+
+// newHostileSite returns a server with one page for each way of not sending a page.
+func newHostileSite(t *testing.T) *testSite {
+	t.Helper()
 	ended := make(chan struct{})
 	t.Cleanup(func() { close(ended) })
 	wait := func(r *http.Request) {
@@ -248,26 +276,10 @@ func TestHostileServersAreExplained(t *testing.T) {
 		case <-ended:
 		}
 	}
-	var bomb bytes.Buffer
-	z := gzip.NewWriter(&bomb)
-	_, _ = io.WriteString(z, "%PDF-")
-	for range 64 {
-		_, _ = z.Write(make([]byte, 1<<20))
-	}
-	_ = z.Close()
-	packed := func(body []byte) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Encoding", "gzip")
-			w.Header().Set("Content-Type", "application/pdf")
-			_, _ = w.Write(body)
-		}
-	}
-	var nothing bytes.Buffer // unpacks into nothing, for ever
-	_ = gzip.NewWriter(&nothing).Close()
-	s := newSite(t, map[string]http.HandlerFunc{
-		"/bomb":    packed(bomb.Bytes()),
-		"/nothing": packed(bytes.Repeat(nothing.Bytes(), 2<<20/nothing.Len())),
-		"/broken":  packed([]byte("no gzip at all")),
+	return newSite(t, map[string]http.HandlerFunc{
+		"/bomb":    gzipped(gzipBomb()),
+		"/nothing": gzipped(emptyGzips(2 << 20)),
+		"/broken":  gzipped([]byte("no gzip at all")),
 		"/brotli": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "br")
 			_, _ = io.WriteString(w, "x")
@@ -304,6 +316,12 @@ func TestHostileServersAreExplained(t *testing.T) {
 		},
 		"/half": text("application/pdf", "%PDF-1.4 and no more"),
 	})
+}
+
+// Whatever a server does, the call ends within its limits, with a text or an explanation.
+func TestHostileServersAreExplained(t *testing.T) {
+	t.Parallel()
+	s := newHostileSite(t)
 	f := newFetcher(t, func(c *Config, _ *Options) { c.Timeout = time.Minute }, s)
 	impatient := newFetcher(t, func(c *Config, _ *Options) { c.Timeout = 50 * time.Millisecond }, s)
 	for path, want := range map[string]string{
