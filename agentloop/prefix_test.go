@@ -147,85 +147,16 @@ func TestCallsDoNotChangeWhatEarlierCallsSent(t *testing.T) {
 					d.Budget += 1000 * (4 + r.IntN(36))
 				}
 			})
-			h.server.Reply(func(c llmtest.Call) llmtest.Answer {
-				n := len(c.LastUser()) + 7*len(c.Messages)
-				last := c.Messages[len(c.Messages)-1]
-				switch {
-				case c.Messages[0].Content == summaryPrompt:
-					return llmtest.Answer{Text: "They spoke of the river."}
-				case last.Role == "user" && n%3 == 0:
-					return llmtest.Answer{ToolCalls: []llm.ToolCall{
-						{ID: "a", Name: tools.RecallName, Arguments: "{}"},
-						{ID: "b", Name: tools.SessionStateName, Arguments: fmt.Sprintf(`{"kind":"decision","text":"number %d"}`, n)},
-					}}
-				case n%17 == 0:
-					return llmtest.Answer{Status: 400, Body: `{"error":{"message":"no"}}`}
-				}
-				usage := llm.Usage{Prompt: 300 + n%900, Completion: 5} // from which the gateway learns how the server counts
-				return llmtest.Answer{Text: words(rand.New(rand.NewPCG(seed, uint64(n))), 1<<(n%8)), Usage: &usage}
-			})
-			var before llmtest.Call
-			var window conversation.Window
-			changed, retried, seen := true, false, 0
-			compare := func() {
-				c, err := h.store.Active(t.Context(), room)
-				if err != nil {
-					t.Fatal(err)
-				}
-				changed = changed || c.Window != window
-				window = c.Window
-				calls := h.server.Calls()[seen:] // of one run, or of two
-				seen += len(calls)
-				for _, call := range calls {
-					if call.Messages[0].Content == summaryPrompt {
-						continue
-					}
-					if !changed {
-						sameHistory(t, before, call)
-					}
-					before = call
-				}
-				changed = changed && len(calls) == 0
-			}
+			h.server.Reply(func(c llmtest.Call) llmtest.Answer { return anyAnswer(seed, c) })
+			calls := callComparison{h: h, changed: true}
+			retried := false
 			for range 60 {
-				switch r.IntN(12) {
-				default:
-					h.ask(room, words(r, 1<<r.IntN(8)))
-				case 0:
-					h.ask(room, "as we discussed, "+words(r, 1<<r.IntN(10)))
-				case 1:
-					h.say(room, words(r, 10), words(r, 20))
-					h.reply(room)
-					until(t, "all answered", func() bool {
-						waiting, err := h.store.Inbox(t.Context(), room, 1)
-						return err == nil && len(waiting) == 0
-					})
-				case 2:
-					command := []string{"/undo", "/retry"}[r.IntN(2)]
-					h.ask(room, command)
-					changed, retried = true, command == "/retry"
-				case 3:
-					h.end()
-					h.start()
-				case 4:
-					h.ask(room, []string{"/status", "/state"}[r.IntN(2)])
-				case 5:
-					if _, err := h.router.Window(t.Context(), room); err != nil {
-						t.Fatal(err)
-					}
-				case 7, 8:
-					n := []int{1, 2, 2, 5, 10, 20}[r.IntN(6)]
-					h.accept(withFiles(h.inbound(room, words(r, 5)), slices.Repeat([]media.Attachment{{Name: "cat.png", MediaType: "image/png", Ref: "cat"}}, n)...))
-					h.reply(room)
-				case 6:
-					in := h.inbound(room, "in another place now")
-					in.Place = fmt.Sprint("room ", r.IntN(100))
-					h.accept(in)
-					h.reply(room)
+				if command := h.doAnything(r); command != "" {
+					calls.changed, retried = true, command == "/retry"
 				}
-				compare()
+				calls.compare()
 				if retried { // a /retry in another place is told that place, which does not stay with the message
-					changed, retried = true, false
+					calls.changed, retried = true, false
 				}
 			}
 			if refused := h.server.Refusals(); len(refused) > 0 {
@@ -233,6 +164,101 @@ func TestCallsDoNotChangeWhatEarlierCallsSent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// anyAnswer returns a summary, tool calls, an error or random words, as the call and the seed say.
+func anyAnswer(seed uint64, c llmtest.Call) llmtest.Answer {
+	n := len(c.LastUser()) + 7*len(c.Messages)
+	last := c.Messages[len(c.Messages)-1]
+	switch {
+	case c.Messages[0].Content == summaryPrompt:
+		return llmtest.Answer{Text: "They spoke of the river."}
+	case last.Role == "user" && n%3 == 0:
+		return llmtest.Answer{ToolCalls: []llm.ToolCall{
+			{ID: "a", Name: tools.RecallName, Arguments: "{}"},
+			{ID: "b", Name: tools.SessionStateName, Arguments: fmt.Sprintf(`{"kind":"decision","text":"number %d"}`, n)},
+		}}
+	case n%17 == 0:
+		return llmtest.Answer{Status: 400, Body: `{"error":{"message":"no"}}`}
+	}
+	usage := llm.Usage{Prompt: 300 + n%900, Completion: 5} // from which the gateway learns how the server counts
+	return llmtest.Answer{Text: words(rand.New(rand.NewPCG(seed, uint64(n))), 1<<(n%8)), Usage: &usage}
+}
+
+// doAnything lets one random thing happen in the room: a message, several at once, one with pictures or
+// from another place, a command, a restart, or a look at the window. It returns the command if it
+// changed the conversation: /undo or /retry.
+func (h *harness) doAnything(r *rand.Rand) (command string) {
+	h.t.Helper()
+	switch r.IntN(12) {
+	default:
+		h.ask(room, words(r, 1<<r.IntN(8)))
+	case 0:
+		h.ask(room, "as we discussed, "+words(r, 1<<r.IntN(10)))
+	case 1:
+		h.say(room, words(r, 10), words(r, 20))
+		h.reply(room)
+		until(h.t, "all answered", func() bool {
+			waiting, err := h.store.Inbox(h.t.Context(), room, 1)
+			return err == nil && len(waiting) == 0
+		})
+	case 2:
+		command = []string{"/undo", "/retry"}[r.IntN(2)]
+		h.ask(room, command)
+	case 3:
+		h.end()
+		h.start()
+	case 4:
+		h.ask(room, []string{"/status", "/state"}[r.IntN(2)])
+	case 5:
+		if _, err := h.router.Window(h.t.Context(), room); err != nil {
+			h.t.Fatal(err)
+		}
+	case 7, 8:
+		n := []int{1, 2, 2, 5, 10, 20}[r.IntN(6)]
+		h.accept(withFiles(h.inbound(room, words(r, 5)), slices.Repeat([]media.Attachment{{Name: "cat.png", MediaType: "image/png", Ref: "cat"}}, n)...))
+		h.reply(room)
+	case 6:
+		in := h.inbound(room, "in another place now")
+		in.Place = fmt.Sprint("room ", r.IntN(100))
+		h.accept(in)
+		h.reply(room)
+	}
+	return command
+}
+
+// callComparison compares each call of a conversation with the one before.
+type callComparison struct {
+	h       *harness
+	changed bool // the next call may differ: the window or the conversation changed, or there was no call yet
+	window  conversation.Window
+	before  llmtest.Call
+	seen    int // number of calls that were compared
+}
+
+// compare fails the test if one of the calls since the last comparison changes what the call before it
+// sent, unless the window has moved.
+func (c *callComparison) compare() {
+	t := c.h.t
+	t.Helper()
+	active, err := c.h.store.Active(t.Context(), room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.changed = c.changed || active.Window != c.window
+	c.window = active.Window
+	calls := c.h.server.Calls()[c.seen:] // of one run, or of two
+	c.seen += len(calls)
+	for _, call := range calls {
+		if call.Messages[0].Content == summaryPrompt {
+			continue
+		}
+		if !c.changed {
+			sameHistory(t, c.before, call)
+		}
+		c.before = call
+	}
+	c.changed = c.changed && len(calls) == 0
 }
 
 // sameHistory fails the test unless a call repeats what the previous one sent up to its newest
