@@ -231,20 +231,24 @@ func TestMetadataIsMerged(t *testing.T) {
 	}
 }
 
-// A conversation is renamed, searched, exported, traced, reset, resumed, archived, and deleted with its
-// answers.
-func TestConversationIsManagedFromRenameToDelete(t *testing.T) {
-	t.Parallel()
-	g := start(t, "[llm.prices]\n\"test-model\" = { input = 1000000.0, output = 0.0 }")
+// startWithZebra starts a gateway whose session task has one conversation: the system message "Be
+// brief.", and an answered question about a zebra with the Idempotency-Key "zebra". It is named
+// "Zebras <b>". startWithZebra returns the conversation's ID, too.
+func startWithZebra(t *testing.T) (g *gateway, id string) {
+	t.Helper()
+	g = start(t, "[llm.prices]\n\"test-model\" = { input = 1000000.0, output = 0.0 }")
 	g.post(task, object{"run": false, "role": "system", "text": "Be brief."})
-	asked := g.ask(task, "where is the zebra?", "Idempotency-Key: zebra")
-	id := asked.object["conversation"].(string)
-	one := "/conversations/" + id
-
-	if r := g.do("PATCH", "/api/v1"+one, `{"title":"Zebras <b>"}`); r.object["title"] != "Zebras <b>" {
+	id = g.ask(task, "where is the zebra?", "Idempotency-Key: zebra").object["conversation"].(string)
+	if r := g.do("PATCH", "/api/v1/conversations/"+id, `{"title":"Zebras <b>"}`); r.object["title"] != "Zebras <b>" {
 		t.Errorf("%d %s", r.status, r.text)
 	}
-	trace := g.get(one + "/trace")
+	return g, id
+}
+
+func TestTraceHasCostsInstructionsAndNewMessages(t *testing.T) {
+	t.Parallel()
+	g, id := startWithZebra(t)
+	trace := g.get("/conversations/" + id + "/trace")
 	summary := trace["summary"].(object)
 	if summary["runs"] != 1.0 || summary["cost"] != summary["prompt_tokens"] || len(trace["runs"].([]any)[0].(object)["steps"].([]any)) != 1 {
 		t.Errorf("%v", trace)
@@ -259,6 +263,11 @@ func TestConversationIsManagedFromRenameToDelete(t *testing.T) {
 	if stats := g.get("/stats"); stats["usage"].([]any)[0].(object)["runs"] != 1.0 {
 		t.Errorf("%v", stats)
 	}
+}
+
+func TestMessagesAndConversationsAreFoundByWords(t *testing.T) {
+	t.Parallel()
+	g, id := startWithZebra(t)
 	gatewaytest.Await(g.t, "the search finds it", func() bool {
 		hits := g.get("/search?session=" + task + "&q=zebra")["hits"].([]any)
 		return len(hits) == 2 && hits[0].(object)["conversation"] == id
@@ -274,14 +283,24 @@ func TestConversationIsManagedFromRenameToDelete(t *testing.T) {
 			t.Errorf("%s finds the messages %v", query, hits)
 		}
 	}
+}
+
+func TestConversationAndSessionAreExported(t *testing.T) {
+	t.Parallel()
+	g, id := startWithZebra(t)
 	for format, want := range map[string]string{"md": "# Zebras", "json": `"where is the zebra?"`, "jsonl": `"where is the zebra?"`} {
-		for _, of := range []string{one, "/sessions/" + task} {
+		for _, of := range []string{"/conversations/" + id, "/sessions/" + task} {
 			if r := g.do("GET", "/api/v1"+of+"/export?format="+format, ""); r.status != http.StatusOK || !strings.Contains(r.text, want) {
 				t.Errorf("%s as %s: %d %s", of, format, r.status, r.text)
 			}
 		}
 	}
+}
 
+// A reset begins a conversation that has only the system message of the one before, which is archived.
+func TestResetKeepsTheSystemMessage(t *testing.T) {
+	t.Parallel()
+	g, id := startWithZebra(t)
 	fresh := g.do("POST", "/api/v1/sessions/"+task+"/reset", `{"keep_system_message":true}`)
 	if fresh.object["id"] == id || fresh.object["messages"] != 1.0 {
 		t.Errorf("%d %s", fresh.status, fresh.text)
@@ -297,13 +316,22 @@ func TestConversationIsManagedFromRenameToDelete(t *testing.T) {
 	if got := len(g.get("/sessions/" + task + "/conversations")["conversations"].([]any)); got != 3 {
 		t.Errorf("%d conversations", got)
 	}
-	if r := g.do("GET", "/api/v1"+one+"?view=window", ""); r.status != http.StatusConflict {
+	if r := g.do("GET", "/api/v1/conversations/"+id+"?view=window", ""); r.status != http.StatusConflict {
 		t.Errorf("the window of an archived conversation: %d %s", r.status, r.text)
 	}
 	if r := g.do("POST", "/api/v1/conversations/"+fresh.object["id"].(string)+"/archive", ""); r.object["active"] != false {
 		t.Errorf("%d %s", r.status, r.text)
 	}
+}
 
+func TestArchivedConversationIsResumedAndDeleted(t *testing.T) {
+	t.Parallel()
+	g, id := startWithZebra(t)
+	one := "/api/v1/conversations/" + id
+	for range 2 {
+		g.do("POST", "/api/v1/sessions/"+task+"/reset", "")
+		g.ask(task, "what did I ask?")
+	}
 	for _, key := range []string{"api:other", task, task} { // of another session, and once more when it is active
 		r := g.do("POST", "/api/v1/sessions/"+key+"/conversations/"+id+"/resume", "")
 		if key != task && r.status != http.StatusNotFound || key == task && r.object["active"] != true {
@@ -313,10 +341,10 @@ func TestConversationIsManagedFromRenameToDelete(t *testing.T) {
 	if all := contents(g.get("/sessions/" + task + "/messages")); !slices.Contains(all, "user: where is the zebra?") {
 		t.Errorf("after it was resumed the session shows %q", all)
 	}
-	if r := g.do("DELETE", "/api/v1"+one, ""); r.object["deleted"] != 1.0 {
+	if r := g.do("DELETE", one, ""); r.object["deleted"] != 1.0 {
 		t.Errorf("%d %s", r.status, r.text)
 	}
-	if r := g.do("GET", "/api/v1"+one, ""); r.status != http.StatusNotFound {
+	if r := g.do("GET", one, ""); r.status != http.StatusNotFound {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 	for _, r := range []reply{g.do("GET", "/api/v1/sessions/"+task+"/answers/zebra", ""), g.ask(task, "where is the zebra?", "Idempotency-Key: zebra")} {
