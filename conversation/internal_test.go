@@ -113,78 +113,115 @@ func textsOfTurns(turns []search.Turn) (list []string) {
 	return list
 }
 
+// twins are two sessions with the same conversation, once without internal messages (cli:plain) and once
+// with them (cli:noted).
+type twins struct {
+	t *testing.T
+	s *conversation.Store
+}
+
+const (
+	plainTwin = conversation.Key("cli:plain")
+	notedTwin = conversation.Key("cli:noted")
+)
+
+// both does something in both sessions. within returns the messages of a run, in the noted session with
+// internal messages around them.
+func (w twins) both(do func(key conversation.Key, within func([]conversation.Message) []conversation.Message)) {
+	do(plainTwin, slices.Clone[[]conversation.Message])
+	do(notedTwin, scattered)
+}
+
+// tell adds messages of 10 tokens each to both sessions.
+func (w twins) tell(messages ...conversation.Message) {
+	w.t.Helper()
+	w.both(func(key conversation.Key, within func([]conversation.Message) []conversation.Message) {
+		storetest.Tell(w.t, w.s, key, within(ofTenTokens(messages))...)
+	})
+}
+
+// change commits a run with an effect, such as that of /undo, and messages of 10 tokens each in both
+// sessions.
+func (w twins) change(effect func(conversation.Snapshot) conversation.Effect, messages ...conversation.Message) {
+	w.t.Helper()
+	w.both(func(key conversation.Key, within func([]conversation.Message) []conversation.Message) {
+		storetest.Accept(w.t, w.s, storetest.Say(key, int(w.s.Now().UnixNano()), "?"))
+		turn := storetest.Begin(w.t, w.s, key, 10_000)
+		run := storetest.Answered(key, turn, "")
+		run.Messages, run.Effect = messages, effect(turn)
+		if len(messages) > 0 {
+			run.Messages = within(ofTenTokens(messages))
+		}
+		storetest.Commit(w.t, w.s, run)
+	})
+}
+
+// summarize stores a summary of all messages in both sessions.
+func (w twins) summarize(text string) {
+	w.t.Helper()
+	w.both(func(key conversation.Key, _ func([]conversation.Message) []conversation.Message) {
+		c, err := w.s.Active(w.t.Context(), key)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		stretch, err := summary.New(w.s).Stretch(w.t.Context(), c.ID, c.Messages+1, 50)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if stored, err := summary.New(w.s).Add(w.t.Context(), stretch, text, 4); !stored || err != nil {
+			w.t.Fatal(stored, err)
+		}
+	})
+}
+
+// compare fails the test if the sessions read differently, or an internal message is seen in one.
+func (w twins) compare(when string) {
+	w.t.Helper()
+	want := readAll(w.t, w.s, plainTwin)
+	if diff := cmp.Diff(want, readAll(w.t, w.s, notedTwin)); diff != "" {
+		w.t.Fatalf("%s (-without +with internal messages):\n%s", when, diff)
+	}
+	if strings.Contains(fmt.Sprint(want), "internal") {
+		w.t.Fatalf("%s: %+v", when, want)
+	}
+}
+
+// ofTenTokens returns a copy of messages with 10 tokens each.
+func ofTenTokens(messages []conversation.Message) []conversation.Message {
+	messages = slices.Clone(messages)
+	for i := range messages {
+		messages[i].Tokens = 10
+	}
+	return messages
+}
+
 // Internal messages are only in the archive: for people and the model, a conversation with them is read,
 // counted, searched, summarized, undone and retried like one without them.
 func TestInternalMessagesAppearOnlyInTheArchive(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	const plain, noted = conversation.Key("cli:plain"), conversation.Key("cli:noted")
-	counted := func(messages ...conversation.Message) []conversation.Message {
-		for i := range messages {
-			messages[i].Tokens = 10
-		}
-		return messages
-	}
-	both := func(run func(key conversation.Key, within func([]conversation.Message) []conversation.Message)) {
-		run(plain, slices.Clone[[]conversation.Message])
-		run(noted, scattered)
-	}
-	compare := func(when string) {
-		t.Helper()
-		want := readAll(t, s, plain)
-		if diff := cmp.Diff(want, readAll(t, s, noted)); diff != "" {
-			t.Fatalf("%s (-without +with internal messages):\n%s", when, diff)
-		}
-		if strings.Contains(fmt.Sprint(want), "internal") {
-			t.Fatalf("%s: %+v", when, want)
-		}
-	}
+	w := twins{t, s}
 	for n := range 12 {
-		both(func(key conversation.Key, within func([]conversation.Message) []conversation.Message) {
-			storetest.Tell(t, s, key, within(counted(storetest.User(fmt.Sprint("which pears are ripe on day ", n, "?")),
-				conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c1", Name: "shop", Arguments: fmt.Sprint(n)}}},
-				conversation.Message{Role: conversation.RoleTool, Content: fmt.Sprint("pear ", n), ToolCallID: "c1", ToolName: "shop"},
-				storetest.Assistant(fmt.Sprint("the pears of the mill ", n, ", by the xylophonist"))))...)
-			storetest.Tell(t, s, key, within(counted(storetest.User("one without an answer")))...)
-		})
-		compare(fmt.Sprint("exchange ", n))
+		w.tell(storetest.User(fmt.Sprint("which pears are ripe on day ", n, "?")),
+			conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c1", Name: "shop", Arguments: fmt.Sprint(n)}}},
+			conversation.Message{Role: conversation.RoleTool, Content: fmt.Sprint("pear ", n), ToolCallID: "c1", ToolName: "shop"},
+			storetest.Assistant(fmt.Sprint("the pears of the mill ", n, ", by the xylophonist")))
+		w.tell(storetest.User("one without an answer"))
+		w.compare(fmt.Sprint("exchange ", n))
 	}
-	change := func(effect func(conversation.Snapshot) conversation.Effect, messages ...conversation.Message) {
-		both(func(key conversation.Key, within func([]conversation.Message) []conversation.Message) {
-			storetest.Accept(t, s, storetest.Say(key, int(s.Now().UnixNano()), "?"))
-			turn := storetest.Begin(t, s, key, 10_000)
-			run := storetest.Answered(key, turn, "")
-			run.Messages, run.Effect = messages, effect(turn)
-			if len(messages) > 0 {
-				run.Messages = within(counted(messages...))
-			}
-			storetest.Commit(t, s, run)
-		})
-	}
-	last := func(turn conversation.Snapshot) conversation.Message { return turn.History[len(turn.History)-1] }
-	change(func(turn conversation.Snapshot) conversation.Effect { return conversation.Effect{Undo: last(turn).Seq} })
-	compare("taken back")
-	storetest.Tell(t, s, plain, counted(storetest.User("more pears?"), storetest.Assistant("none"))...)
-	storetest.Tell(t, s, noted, scattered(counted(storetest.User("more pears?"), storetest.Assistant("none")))...)
-	change(func(turn conversation.Snapshot) conversation.Effect {
+	w.change(func(turn conversation.Snapshot) conversation.Effect {
+		return conversation.Effect{Undo: turn.History[len(turn.History)-1].Seq}
+	})
+	w.compare("taken back")
+	w.tell(storetest.User("more pears?"), storetest.Assistant("none"))
+	w.change(func(turn conversation.Snapshot) conversation.Effect {
 		return conversation.Effect{Replace: turn.History[len(turn.History)-2].Seq}
 	}, storetest.User("[edited: more plums?]"), storetest.Assistant("some plums"))
-	compare("answered anew")
-	both(func(key conversation.Key, _ func([]conversation.Message) []conversation.Message) {
-		c, err := s.Active(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stretch, err := summary.New(s).Stretch(t.Context(), c.ID, c.Messages+1, 50)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if stored, err := summary.New(s).Add(t.Context(), stretch, "pears were asked for", 4); !stored || err != nil {
-			t.Fatal(stored, err)
-		}
-	})
-	compare("summed up")
-	c, err := s.Active(t.Context(), noted)
+	w.compare("answered anew")
+	w.summarize("pears were asked for")
+	w.compare("summed up")
+
+	c, err := s.Active(t.Context(), notedTwin)
 	if err != nil {
 		t.Fatal(err)
 	}
