@@ -36,11 +36,11 @@ type Deps struct {
 	Admins  command.Admins // nil: no group has admins
 	Vision  bool           // the model takes images
 
-	FileLimits  files.Limits        // of what is kept of files; zero: files.DefaultLimits
+	FileLimits  files.Limits        // how much of files is kept; zero: files.DefaultLimits
 	FileContent *filecontent.Reader // nil: one that reads texts and pictures
 	Budget      int                 // tokens of a window, see window.Budget
 	Models      []NamedModel        // that sessions can have beside Model
-	Agents      []Agent             // beside the one of Config
+	Agents      []Agent             // that sessions can have beside the agent that Config describes
 	Budgets     Budgets             // caps of all calls; zero: none
 	Log         *slog.Logger
 
@@ -51,18 +51,19 @@ type Deps struct {
 	ReleaseMemory func()
 
 	// Route returns the name of the agent that answers a message where nobody has chosen one;
-	// "" for the default one. nil: always that.
+	// "" for the default one. nil: the default agent answers.
 	Route func(in conversation.Inbound) string
-	// Spread reports whether the nodes that share a database share the sessions of a channel evenly. All
-	// others are worked where their messages arrive. nil: no channel's.
+	// Spread reports whether a session is assigned to any node of the cluster, so that nodes share the
+	// work evenly. Other sessions are worked by the node at which their messages arrive. nil: false for
+	// every session.
 	Spread func(key conversation.Key) bool
 	// BudgetFor returns the budget of a fallback model with this context window, in tokens, see
 	// window.Budget. nil: a fallback is sent the same list.
 	BudgetFor func(contextWindow int) int
 
 	// OfPrograms reports whether programs talk in a session: the model makes no titles
-	// there, and notices of the gateway stand beside the answers, not in them. nil: no
-	// session is theirs.
+	// there, and notices of the gateway stand beside the answers, not in them. nil: false
+	// for every session.
 	OfPrograms func(key conversation.Key) bool
 
 	// OfOperator reports whether a session belongs to the operator. Only there does a reply

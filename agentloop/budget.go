@@ -18,18 +18,18 @@ import (
 // Budgets are the caps of what model calls may use.
 type Budgets struct {
 	Store         *budgets.Budgets // nil: nothing is capped
-	Currency      string           // of the costs
+	Currency      string           // in which Cost returns costs
 	AnswerReserve int              // tokens that an answer is expected to have at most
 
 	Paces *budgets.Paces // how many answers a person gets in a minute; nil: any number
 
 	// Cost returns what tokens of a model cost. nil: nothing.
 	Cost func(model string, prompt, cached, completion int64) (cost float64, known bool)
-	// Person returns whose budget the calls for a person of a channel use, and whether these are
-	// never refused. nil: CHANNEL:ID, and they may be.
+	// Person returns the name of the budget that calls for a person of a channel use, and whether
+	// they are never refused. nil: each person has a budget named CHANNEL:ID, and no one is exempt.
 	Person func(channel, id string) (name string, unlimited bool)
-	// Zone returns the time zone of a person of a channel, nil where it is not known. nil: it is
-	// not known of anybody.
+	// Zone returns the time zone of a person of a channel, nil where it is not known. Without Zone,
+	// no time zone is known.
 	Zone func(ctx context.Context, channel, id string) *time.Location
 	// Refused is called for every call that is refused. nil: nobody is told.
 	Refused func(scope budgets.Scope, unit budgets.Unit)

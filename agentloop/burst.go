@@ -30,9 +30,9 @@ const (
 
 // burst is the state of a loop that waits for messages that belong together.
 type burst struct {
-	posted int64     // ID of the newest inbound that the router has posted; older ones are from before the start
+	posted int64     // ID of the newest inbound that the router has posted; one with a higher ID is taken to be from before the start
 	newest int64     // ID of the newest inbound that was waited for
-	old    bool      // newest seemed to be from before the start
+	old    bool      // newest had a higher ID than posted when it was first seen
 	first  time.Time // when the wait began; zero: the loop does not wait
 	until  time.Time // when the wait ends, unless another message arrives
 }

@@ -15,7 +15,7 @@ type cache struct {
 	valid    bool  // snapshot is what the store holds, without what is still in the mailbox
 	newest   int64 // ID of the newest inbound that was added or loaded
 
-	noneMissing bool // no file of an earlier message is still to be fetched, now or later
+	noneMissing bool // the session has no earlier file that a run must still fetch, or tell the model of
 }
 
 // invalidate makes the loop read the store before it goes on.

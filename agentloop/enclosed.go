@@ -23,7 +23,7 @@ const (
 type part struct {
 	image *media.Image // nil for a file
 	file  media.File   // without the extents of its lines
-	calls []steps.Step // that were made to read it
+	calls []steps.Step // model calls that were made to read the file
 	section
 }
 

@@ -17,10 +17,10 @@ type mailbox struct {
 	inbound []conversation.Inbound
 	tasks   []*task
 	stale   bool // the loop must read the store
-	told    bool // another process was told of all that has come
+	told    bool // the node that works the session was told of all inbound so far
 
-	waited waited        // what a sweep has found first since the loop began to work on something
-	worked map[int64]int // the inbound that the loop works on, by ID, with its revision; nil = none
+	waited waited        // the first message that a sweep has found since the last call of works
+	worked map[int64]int // the revision of each inbound that the loop works on, by inbound ID; nil = none
 }
 
 // mailboxSize is the number of messages that a mailbox holds. When more wait, the loop reads them

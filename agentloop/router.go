@@ -32,7 +32,7 @@ type Router struct {
 	idle       chan *loop
 	slots      chan struct{}          // holds a token for each run that calls the model
 	done       chan struct{}          // closed when Run no longer takes signals
-	served     []conversation.Account // whose inbound is answered here; none = every one
+	served     []conversation.Account // accounts whose inbound this process answers; none = all accounts
 	background *background
 	questions  *questions
 	process    string // identifies this process among those that have worked on the store
@@ -45,7 +45,7 @@ type Router struct {
 	summaries      summaries
 	calibrations   window.Calibrations // by the names of models
 	budgets        window.Budgets
-	atWork         atomic.Int64 // loops
+	atWork         atomic.Int64 // number of loops
 }
 
 // signal tells the loop of a session that there is new inbound, that it must read
@@ -54,19 +54,19 @@ type signal struct {
 	key     conversation.Key
 	inbound []conversation.Inbound // as stored; none: the loop reads the store
 	stop    bool                   // a /stop is among it
-	edited  bool                   // only a loop that exists needs to know, or one whose run waits for an answer
-	cancel  int64                  // the run to stop, likewise; 0 = none
-	task    *task                  // for between two runs; nil = none
+	edited  bool                   // a message was edited: no loop is started for it, unless its run waits for an answer of a person
+	cancel  int64                  // number of the run to stop; 0 = none. No loop is started for it either
+	task    *task                  // is done between two runs; nil = none
 	chosen  bool                   // another node has chosen this one to work the session
 
 	// found is what the store has that no run has settled. A loop that works on all of it already is not disturbed.
 	found  []conversation.Revision
-	waited waited // how long, if a sweep has found it
+	waited waited // how long the oldest of found has waited; zero if no sweep has found it
 }
 
 var (
 	errStopped   = errors.New("stopped by the user")
-	errCancelled = fmt.Errorf("%w by its number", errStopped) // nothing that waits is settled with it
+	errCancelled = fmt.Errorf("%w by its number", errStopped) // unlike with errStopped, waiting messages are still answered
 )
 
 // NewRouter returns a router. Run starts it.

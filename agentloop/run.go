@@ -26,11 +26,11 @@ import (
 // answer is what a run has got from the model.
 type answer struct {
 	messages   []window.Entry // tool rounds and the final text, in order
-	pictures   int            // that the model has made
+	pictures   int            // number of pictures that the model has made
 	partial    string         // text of the call that was stopped or failed
 	thought    string         // what the model thought before partial
 	model      string
-	fallback   *llm.Fallback // why model has answered in place of the run's own; nil = it is the run's own
+	fallback   *llm.Fallback // why another model than that of the run has answered; nil = it has not
 	rounds     int
 	prompt     int // tokens, as the server counted them
 	cached     int // of prompt, from the server's cache
@@ -57,17 +57,17 @@ type question struct {
 	users    []conversation.Message // the messages that the model is to answer
 	ended    *conversation.Snapshot // of the expired conversation that this one follows; nil = there is none
 	setup    setup                  // of the run
-	hint     string                 // shown to the model with them; "" = none
+	hint     string                 // shown to the model with the messages; "" = none
 	fetched  bool                   // fetchFiles has run
-	problems []string               // of its files, for the user
-	calls    []steps.Step           // model calls that were made to read its files
+	problems []string               // with the files of the messages, in words for the user
+	calls    []steps.Step           // model calls that were made to read the files
 
 	stored int   // how many of users, from the first on, are stored already: /retry answers them again
 	again  int64 // seq of the last of these, 0 for none
 	undo   int64 // seq from which on the run takes messages out of the talk, 0 for none: see Snapshot.Replacing
 
-	window conversation.Window // of the calls; zero = none was made
-	told   state.Told          // what the newest call told that stays with the last of users
+	window conversation.Window // where the window of the newest call begins; zero = no call was made
+	told   state.Told          // the lasting part of the note in the newest call; it is stored with the last of users
 }
 
 // destination returns where the reply goes.
@@ -196,27 +196,27 @@ type generation struct {
 	to      conversation.Destination
 	notice  string       // stands before the text in previews
 	budget  int          // shrinks when the model refuses a list as too long
-	options *llm.Options // of the model's calls; nil = as configured
+	options *llm.Options // options of the model's calls; nil = as configured
 	join    *joining     // nil: the run never begins again
 
 	journal   journal.Run // what the run did in a process that has died
 	journaled int         // how many of the answer's steps are in the journal
-	resuming  bool        // the rounds of the journal are being added
+	resuming  bool        // the rounds of the journal are being added to the answer
 	changed   bool        // the messages were edited since the journal was begun
 	died      bool        // the process died in the last round of the journal
 
 	questions []approvals.Question // that the run had asked when it began
 	askers    []approvals.Person   // the senders of the messages that it answers
-	first     conversation.Inbound // of the messages that the run took
-	charge    budgets.Call         // whose budgets the calls use: those of its sender
+	first     conversation.Inbound // the first of the messages that the run took
+	charge    budgets.Call         // names whose budgets the calls use: those of the sender of first
 	standing  map[string]bool      // the tools that are always allowed in the session; nil = not read yet
 
-	number       int64  // of the run
-	conversation string // ID
-	unsummarised int64  // seq before which a summary could not be made in this run; 0 = none
+	number       int64  // number of the run
+	conversation string // ID of the conversation
+	unsummarised int64  // seq of the message before which a summary could not be made in this run; 0 = none
 	answer       answer
-	text         strings.Builder // of the call under way
-	thought      strings.Builder // what the model thinks in it
+	text         strings.Builder // text of the call under way
+	thought      strings.Builder // reasoning of the call under way
 }
 
 // run calls the model and the tools it asks for, until it answers without tools.

@@ -58,7 +58,7 @@ func (s setup) name() string {
 // setups are the models and the agents of a router.
 type setups struct {
 	models []NamedModel // the default one first
-	agents []Agent      // likewise
+	agents []Agent      // the default one first
 	route  func(conversation.Inbound) string
 
 	mu     sync.Mutex
@@ -142,7 +142,7 @@ func (s *setups) budget() (most int) {
 
 // cachedFrame is the frame of an agent, which is counted once.
 type cachedFrame struct {
-	version any // of the tools
+	version any // version of the tools that the frame was made with
 	prompt  string
 	frame   *window.Frame
 }

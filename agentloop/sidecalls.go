@@ -21,7 +21,7 @@ type sideCall struct {
 
 // asker makes side calls and records what they cost.
 type asker struct {
-	budget int // tokens of a window of its model
+	budget int // tokens of a window of the model that is asked
 	call   func(ctx context.Context, a sideCall) (llm.Response, error)
 }
 

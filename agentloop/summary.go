@@ -39,7 +39,7 @@ const summaryPrompt = "You keep the notes of a long conversation. Write the summ
 // summarised twice at once.
 type summaries struct {
 	mu      sync.Mutex
-	ongoing map[string]chan struct{} // by ID; closed when it is done
+	ongoing map[string]chan struct{} // by conversation ID; closed when the summary is done
 }
 
 // begin reserves a conversation. Where it is reserved already, ours is false and done is
@@ -71,9 +71,9 @@ func (s *summaries) end(id string) {
 // the window must advance earlier, the run waits for the summary.
 
 const (
-	summaryWait  = time.Minute // that a run waits for a summary; then its window does without
-	stretchPart  = 0.6         // of the budget that the messages of one summary may take, more than leave the window at once
-	maxStretches = 8           // calls that one task in the background makes to catch up
+	summaryWait  = time.Minute // how long a run waits for a summary before its window does without one
+	stretchPart  = 0.6         // part of the budget that the messages of one summary may take; more than leave the window at once
+	maxStretches = 8           // summaries that one background task makes to catch up
 )
 
 // requestSummary has what will fall out of the window soon summarised in the background,

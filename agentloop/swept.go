@@ -13,13 +13,13 @@ type swept struct {
 	mu       sync.Mutex
 	sessions map[conversation.Key]waited
 
-	forwarded map[conversation.Key]bool // another node was told of what waits here
+	forwarded map[conversation.Key]bool // sessions of which another node was told that messages wait
 }
 
 // waited says how long the oldest message of a session has waited, counted in sweeps.
 type waited struct {
 	inbound int64
-	sweeps  int // that have found it
+	sweeps  int // consecutive sweeps that found the message waiting
 }
 
 // look returns how long the oldest message of each listed session has waited. found holds the waiting

@@ -29,17 +29,17 @@ type madeCall struct {
 	began  bool
 	result window.Entry     // empty while there is none
 	step   steps.Step       // empty if the trace shows none
-	asked  []approvals.Call // what the server of the tool asks people first
+	asked  []approvals.Call // questions of the tool's server that people must answer before there is a result
 }
 
 // verdict is the decision about one call of a round.
 type verdict int
 
 const (
-	isDone         verdict = iota // it has a result, also one that says why it is not run
-	isRun                         // it is made now
+	isDone         verdict = iota // it has a result, which may say why it is not run
+	isRun                         // it is run now
 	isAsked                       // a person must allow it first
-	waitsForAnswer                // a person was asked already
+	waitsForAnswer                // it waits for the answer of a person
 )
 
 // resultsOf returns the results of the calls that a message of the model asks for, in their

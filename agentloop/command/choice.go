@@ -20,8 +20,8 @@ type choosing struct {
 	command string // "model"
 	thing   string // "model", in sentences
 	list    []Choice
-	now     string // what answers now, in words
-	chosen  string // by somebody for the session; "" = nothing
+	now     string // the name of the model or agent that answers now, in words
+	chosen  string // the name that was chosen for the session; "" = nobody has chosen
 }
 
 // run returns the answer to the words after the command, and the name that they choose; nil =

@@ -13,7 +13,7 @@ import (
 
 const (
 	historyDefault  = 5      // turns on a page
-	historyMost     = 50     // that may be asked for
+	historyMost     = 50     // turns that may be asked for on one page
 	historyFurthest = 10_000 // turns that may be skipped; each page reads past them again
 )
 

@@ -31,14 +31,14 @@ func (c *Calibrations) Of(model string) *Calibration {
 // models have another vocabulary than the counter.
 type Calibration struct {
 	mu    sync.Mutex
-	ratio float64 // 0 = not known yet
+	ratio float64 // the server's count divided by the gateway's; 0 = not known yet
 }
 
 const (
-	leastCounted = 200 // tokens of a list to learn from: in a shorter one, the frame weighs more than the words
+	leastCounted = 200 // fewest tokens of a list to learn from: in a shorter one, the frame weighs more than the words
 	maxRatio     = 2.0 // no tokenizer in use counts more than twice the tokens of another
-	newestWeight = 0.2 // of the newest ratio in the moving average
-	maxModels    = 100 // that are remembered
+	newestWeight = 0.2 // weight of the newest ratio in the moving average
+	maxModels    = 100 // models whose ratio is remembered
 )
 
 // Learn compares the tokens of a list as the gateway has counted them and as the

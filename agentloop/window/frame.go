@@ -44,7 +44,7 @@ type Frame struct {
 
 	counter     Counter
 	prompt      string     // the operator's system prompt alone
-	explanation string     // of what a note and the tools are
+	explanation string     // what notes and tools are, for the model
 	tokens      func() int // counted when first needed, since the counter loads a large vocabulary
 }
 

@@ -23,7 +23,7 @@ type Entry struct {
 	llm.Message
 	Tokens int
 	Finish steps.FinishReason // why an answer is not whole, "" when it is
-	Failed bool               // of a tool's result: the call failed
+	Failed bool               // the message is the result of a tool call that failed
 
 	Reasoning string // what the model thought before an answer; it is stored and not sent
 

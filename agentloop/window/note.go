@@ -20,8 +20,8 @@ import (
 // the system prompt has. What changes rarely stays with its message.
 type notes struct {
 	lasting state.Told // stays with the message, and is not told again while the model is shown it there
-	state   string     // one that does not last, told in this run alone
-	hint    string     // likewise
+	state   string     // the session state where it changes too often to stay with the message; told in this run alone
+	hint    string     // of Hints.For; told in this run alone
 }
 
 // noteReach is how many tokens may follow a note before it is repeated, since models pay more

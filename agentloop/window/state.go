@@ -49,7 +49,7 @@ const (
 	decisions   section = "decisions"
 	files       section = "files"
 	failures    section = "errors"
-	resolved    section = "resolved errors" // those of the errors that are over
+	resolved    section = "resolved errors" // errors that a later success has resolved
 )
 
 // reductions returns the steps by which a state gets shorter, the least harmful first:
@@ -85,7 +85,7 @@ const keptFiles = 5
 // shown is a state as the model is shown it, and how much of it is missing.
 type shown struct {
 	state.State
-	shortened int // rules and decisions
+	shortened int // number of rules and decisions that are shortened
 	left      map[section]int
 }
 

@@ -30,20 +30,20 @@ type Input struct {
 // current turn with a note in front of its newest question.
 type Window struct {
 	counter      Counter
-	prompt       string // the operator's
-	explanation  string // of the gateway, below the prompt
+	prompt       string // the operator's system prompt
+	explanation  string // the gateway's explanation of notes and tools, below the prompt
 	instructions string // of programs, the summary of the conversation before, and the ID, below the system prompt; change rarely
 	summary      conversation.Summary
 	notes        notes // in front of the newest message of the user
-	fixed        int   // tokens of the frame
+	fixed        int   // tokens of the frame: system prompt and tools
 	tools        []llm.Tool
 	history      []conversation.Message
 	older        int64   // messages before history that are not loaded
 	current      []Entry // the messages to answer and the tool rounds so far
 	keepRecent   int
-	pictures     int                 // that are shown at most
+	pictures     int                 // how many pictures are shown at most
 	place        conversation.Window // where the call before began; zero = not chosen yet
-	told         state.Told          // what the newest call told that stays with its question
+	told         state.Told          // the lasting part of the note in the newest call
 }
 
 // New returns the window of a conversation.
@@ -120,9 +120,9 @@ func (w Window) Question() (question Entry, found bool) {
 // List is what one call is sent.
 type List struct {
 	Messages []llm.Message       // the system prompt first
-	Window   conversation.Window // where it begins
-	Note     state.Told          // what it tells that stays with its question
-	Advanced bool                // it begins elsewhere than the call before
+	Window   conversation.Window // where the list begins in the conversation
+	Note     state.Told          // the part of the note that is stored with the question, so that later calls repeat it
+	Advanced bool                // the list begins elsewhere than that of the call before
 	Left     int64               // messages of the conversation that are left out
 	Tokens   int                 // that the list takes of the budget
 	Exact    bool                // Tokens is counted; else a part of it is estimated
