@@ -13,7 +13,7 @@ import (
 type decoder struct {
 	file     string // the configuration file, for problems and as the base of secret files
 	getenv   func(string) string
-	top      reflect.Value // the whole struct
+	top      reflect.Value // the configuration struct, of which sections are parts
 	origins  Origins
 	problems Problems
 }

@@ -13,9 +13,9 @@ import (
 // node is a value of a TOML document and the line on which it begins.
 type node struct {
 	line     int
-	value    any              // as package toml decodes into an any
-	children map[string]*node // of a table, else nil
-	tables   []*node          // of a list of tables, else nil
+	value    any              // the type that package toml decodes into a variable of type any
+	children map[string]*node // keys of a table; nil if the node is no table
+	tables   []*node          // elements of a list of tables; nil if the node is no such list
 }
 
 // isTable reports whether the node is a section, in any notation: under a header,

@@ -16,8 +16,8 @@ type Origins map[string]Origin
 // Origin is where a key was set.
 type Origin struct {
 	Text string // "file", "environment HTTP_TOKEN", "the file of token_file"
-	File string // that holds the value, "" where none does
-	Line int    // of the key in the configuration file, 0 where it is not there
+	File string // path of the file that holds the value; "" if no file does
+	Line int    // line of the key in the configuration file; 0 if it is not there
 }
 
 // Place returns where a person finds the value: "config.toml:12", or in words.
@@ -39,9 +39,9 @@ const (
 
 // Setting is the effective value of a key, without secrets.
 type Setting struct {
-	Section string // path, "" for the keys above all sections
+	Section string // path of the section; "" for keys above all sections
 	Key     string
-	Value   string // of a secret only "set" or "not set"
+	Value   string // for a secret only "set" or "not set"
 	Origin  string // the text of its Origin, or "default"
 	Secret  bool
 }

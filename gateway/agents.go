@@ -99,7 +99,7 @@ type promptFile struct {
 	log  *slog.Logger
 
 	mu      sync.Mutex
-	time    time.Time // of the file that was read last
+	time    time.Time // modification time of the file when it was read last
 	size    int64
 	text    string
 	problem string // why the file could not be used last; "" = it could

@@ -40,9 +40,9 @@ type importPass struct {
 	*imports
 	into  *archive.Import
 	noted map[string]bool // IDs of conversations that earlier passes have begun to store
-	open  string          // of these, the one that may not have been stored
-	seen  map[string]bool // in this pass
-	notes *os.File        // of the IDs
+	open  string          // ID in noted whose conversation may not be stored completely
+	seen  map[string]bool // IDs of conversations that this pass has read
+	notes *os.File        // the file to which IDs are added, see note
 
 	listed time.Time // when the list of chats was last said to have changed
 }

@@ -69,14 +69,14 @@ func (g *Gateway) cleanUp(ctx context.Context, kept *retention.Retention) {
 // times than these are not logged.
 const (
 	minClockJump = time.Minute
-	MinHold      = time.Hour // for which deletion is held back because of the clock
+	MinHold      = time.Hour // shortest time for which deletion is held back because of the clock
 )
 
 // clockLog logs jumps of the clock, and when deletion is held back because of it.
 type clockLog struct {
 	retention *retention.Retention
 	log       *slog.Logger
-	held      bool // the log says that deletion is held back
+	held      bool // the log says already that deletion is held back
 }
 
 func (l *clockLog) look(ctx context.Context) {

@@ -44,15 +44,15 @@ type Gateway struct {
 	cfg          config.Config
 	origins      config.Origins
 	version      string
-	toolsTimeout time.Duration // of Options
+	toolsTimeout time.Duration // see Options.ToolsTimeout
 	log          *slog.Logger
 	lines        *console.Lines // the newest log lines, for the console; nil without HTTP
 	store        *conversation.Store
 	models       *llm.Models
-	choice       llm.Choice // of the default model
+	choice       llm.Choice // the default model: that of [llm], or the one that was found
 
-	configPath string // as named; "" = config.toml if it exists
-	logFile    string // of a terminal chat; "" = the log goes elsewhere
+	configPath string // path of the configuration as Options names it; "" = config.toml if it exists
+	logFile    string // path of the log of a terminal chat; "" = the log goes elsewhere
 	counter    *llm.Counter
 	reminders  *reminders.Reminders
 	vectors    *embedding.Embeddings // nil without an embedding model
@@ -63,11 +63,11 @@ type Gateway struct {
 	feed       *activity.Feed
 	relay      *activity.Relay // nil: no other process shares the feed
 	shared     sharedSessions
-	moved      chan struct{} // signals that a place has moved, see adoptPlaces
+	moved      chan struct{} // signals that a place got another id, see adoptPlaces
 	metrics    *metrics.Metrics
 	budgets    *budgets.Budgets   // nil: nothing is capped
 	tools      []string           // names of the gateway's own tools
-	servers    *mcp.Servers       // of further tools
+	servers    *mcp.Servers       // MCP servers, which have further tools
 	http       *httpserver.Server // nil when there is none
 	ready      httpserver.ReadyFunc
 	terminal   channels.Source // when the user leaves it, the gateway ends; nil: there is none
@@ -80,7 +80,7 @@ type served struct {
 	channels.Source
 	sender *delivery.Sender
 	scope  conversation.Scope
-	keeps  bool // its replies are not sent but kept, until somebody asks for them
+	keeps  bool // the channel's replies are not sent but kept until they are asked for
 }
 
 // outputReserve is the number of tokens that the window leaves free for the answer
@@ -93,11 +93,11 @@ var ErrReported = errors.New("failed")
 // Options select what New builds.
 type Options struct {
 	ConfigPath string    // path of the configuration; "" = config.toml if it exists
-	Version    string    // of the binary, for the log, the console and the metrics
+	Version    string    // version of the binary, for the log, the console and the metrics
 	Daemon     bool      // serve HTTP and every channel that has a token, not only the terminal
 	Terminal   *Terminal // a chat on standard input and output, or nil
 
-	Getenv func(string) string // the environment of the configuration; nil: the process's
+	Getenv func(string) string // looks up environment variables; nil: os.Getenv
 	LogTo  io.Writer           // the log's destination; nil: standard error, or with a Terminal a file
 	Store  *conversation.Store // the open database, which Close closes; nil: New opens the configured one
 	Tools  []tools.Tool        // further tools for the model

@@ -101,7 +101,7 @@ func isStopped(pid int) bool {
 
 // healthReport is what a gateway answers to `gateway health`.
 type healthReport struct {
-	Database string `json:"database"` // its path, or its URL without the password
+	Database string `json:"database"` // path of the database, or its URL without the password
 	Ready    bool   `json:"ready"`
 	parts
 }

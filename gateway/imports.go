@@ -39,8 +39,8 @@ const (
 
 	importFile   = "file"
 	importStatus = "status.json"
-	importNotes  = "notes" // see importPass.note
-	importStop   = "stop"  // is there when a person wants the import to end
+	importNotes  = "notes" // IDs of imported conversations, see importPass.note
+	importStop   = "stop"  // an empty file that exists once a person has asked to stop the import
 )
 
 // stopInterval is the time between two looks at what other processes have written, and between
@@ -59,13 +59,13 @@ type imports struct {
 	folder  string
 	store   *conversation.Store
 	counter *llm.Counter
-	limits  files.Limits // of the files of imported messages
+	limits  files.Limits // limits for the files of imported messages
 	changed func(conversation.Key)
 	log     *slog.Logger
-	begun   chan struct{} // signals that there is a current import
+	begun   chan struct{} // holds one token when an import was begun
 
 	mu   sync.Mutex
-	live *web.ImportStatus // nil: this process imports nothing
+	live *web.ImportStatus // progress of the import that this process runs; nil: none
 	stop context.CancelFunc
 }
 

@@ -39,8 +39,8 @@ func (g *Gateway) modelProblem(ctx context.Context, patience time.Duration) erro
 // accepted in any case, and another model may answer them.
 type modelState struct {
 	State llm.State  `json:"state"`
-	Error string     `json:"error,omitempty"` // of the newest call, if it failed
-	Since *time.Time `json:"since,omitempty"` // of the first of the failures in a row
+	Error string     `json:"error,omitempty"` // error of the newest call, "" if it succeeded
+	Since *time.Time `json:"since,omitempty"` // when the first of the latest failures in a row happened
 }
 
 // modelHealth returns the states of the models.

@@ -43,7 +43,7 @@ type nodeState struct {
 	URL       string   `json:"url,omitempty"`
 	Version   string   `json:"version"`
 	State     string   `json:"state"`          // see cluster.Member.State
-	Self      bool     `json:"self,omitempty"` // it is the one that answers
+	Self      bool     `json:"self,omitempty"` // this node is the one that answers the request
 	Heartbeat float64  `json:"heartbeat_age_seconds"`
 	Sessions  int      `json:"sessions"`
 	Runs      int      `json:"runs"`

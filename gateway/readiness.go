@@ -25,20 +25,20 @@ type parts struct {
 	Queues   []queueState            `json:"queues"` // only those that are not empty
 	Held     []heldState             `json:"held,omitempty"`
 
-	Embeddings *embeddingState        `json:"embeddings,omitempty"` // without a model there are none
+	Embeddings *embeddingState        `json:"embeddings,omitempty"` // nil without an embedding model
 	MCP        map[string]serverState `json:"mcp,omitempty"`        // by the names of the servers
-	Models     map[string]modelState  `json:"models,omitempty"`     // by their names, without the offline one
-	Nodes      []nodeState            `json:"nodes,omitempty"`      // that share the database
+	Models     map[string]modelState  `json:"models,omitempty"`     // by the names of the models; the offline model is left out
+	Nodes      []nodeState            `json:"nodes,omitempty"`      // all nodes that share the database
 }
 
 // embeddingState is the state of the vectors of messages. It does not affect whether the gateway is
 // ready: without vectors, messages are found by their words.
 type embeddingState struct {
 	Model string     `json:"model"`
-	Done  int64      `json:"done"` // messages that need no vector any more
+	Done  int64      `json:"done"` // messages that have their vectors, or need none
 	Total int64      `json:"total"`
-	Error string     `json:"error,omitempty"` // of the latest request, if it failed
-	Since *time.Time `json:"since,omitempty"` // of the error
+	Error string     `json:"error,omitempty"` // error of the latest request, "" if it succeeded
+	Since *time.Time `json:"since,omitempty"` // when requests began to fail
 }
 
 // heldState is one of the oldest replies that are set aside.
@@ -71,7 +71,7 @@ type queueState struct {
 	InboxOldest  float64 `json:"inbox_oldest_seconds"`
 	OutboxDue    int64   `json:"outbox_due"`
 	OutboxOldest float64 `json:"outbox_oldest_seconds"`
-	OutboxHeld   int64   `json:"outbox_held"` // of those that are due, set aside
+	OutboxHeld   int64   `json:"outbox_held"` // due replies that are set aside, see delivery
 	HeldOldest   float64 `json:"outbox_held_oldest_seconds"`
 }
 
@@ -163,7 +163,7 @@ type seen struct {
 	held   []conversation.Delivery
 	nodes  []cluster.Member
 
-	embeddings *embedding.Status // nil without a model
+	embeddings *embedding.Status // nil without an embedding model
 }
 
 // maxHeld is how many of the replies that are set aside /readyz lists.
@@ -214,7 +214,7 @@ func (g *Gateway) secondsSince(at time.Time) float64 {
 // Callers can stop waiting, so that a disk that hangs does not hold them up.
 type prober[T any] struct {
 	probe func(context.Context) (T, error)
-	every time.Duration // how long a result is reused
+	every time.Duration // how long a result is reused after its check began
 
 	mu     sync.Mutex
 	latest *question[T]

@@ -29,7 +29,7 @@ type Terminal struct {
 	In, Out *os.File  // nil: standard input and output
 	Err     io.Writer // nil: standard error
 
-	Session string // its name; "" = as configured
+	Session string // name of the session; "" = as configured
 	Folder  string // where files that come with replies are put; "" = the working folder
 	Pick    bool   // ask which earlier conversation to go on with
 

@@ -53,11 +53,11 @@ type Options struct {
 type Gateway struct {
 	Model    *llmtest.Server
 	Dir      string
-	Config   string // path of the file
+	Config   string // path of the configuration file
 	Database string
-	URL      string   // where it serves HTTP, without a slash at its end; "" before the first Start
+	URL      string   // where the gateway serves HTTP, without a slash at its end; "" before the first Start
 	Log      *Log     // what all its processes have written to standard error
-	Env      []string // of its processes, beside PATH and HOME
+	Env      []string // environment of its processes, beside PATH and HOME
 
 	t            testing.TB
 	address      string // where each start serves HTTP if the test's configuration does not set it: pages look for it there
@@ -66,7 +66,7 @@ type Gateway struct {
 	chat         *gateway.Terminal   // nil: none
 	ended        chan struct{}       // closed when the daemon in this process has ended
 	process      *Process            // the daemon that Start has started
-	store        *conversation.Store // of the daemon in this process
+	store        *conversation.Store // the open database of the daemon in this process
 	here         func()              // ends the daemon in this process, nil: none runs
 	inside       bool                // Start runs the daemon in this process
 }
