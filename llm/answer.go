@@ -74,16 +74,16 @@ type chunk struct {
 type choice struct {
 	Index        int    `json:"index"`
 	Delta        delta  `json:"delta"`
-	Message      delta  `json:"message"` // an answer that is not a stream
+	Message      delta  `json:"message"` // holds the whole answer when it is not a stream
 	FinishReason string `json:"finish_reason"`
 }
 
 type delta struct {
 	Content   any             `json:"content"` // a string, null, or from some servers a list of parts
 	Refusal   any             `json:"refusal"`
-	Reasoning any             `json:"reasoning"`         // OpenRouter, newer vLLM
-	Thought   any             `json:"reasoning_content"` // DeepSeek, vLLM
-	Images    any             `json:"images"`            // OpenRouter: a list of parts
+	Reasoning any             `json:"reasoning"`         // sent by OpenRouter and newer vLLM
+	Thought   any             `json:"reasoning_content"` // sent by DeepSeek and vLLM
+	Images    any             `json:"images"`            // sent by OpenRouter: a list of parts
 	ToolCalls []toolCallDelta `json:"tool_calls"`
 }
 
@@ -102,7 +102,7 @@ type usage struct {
 	Details    struct {
 		Cached float64 `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
-	CacheHit float64 `json:"prompt_cache_hit_tokens"` // DeepSeek
+	CacheHit float64 `json:"prompt_cache_hit_tokens"` // sent by DeepSeek in place of cached_tokens
 }
 
 // tokens returns the usage as it is counted here. No more can come from a cache than
@@ -151,7 +151,7 @@ type answer struct {
 
 	pictures     []Image
 	pictureBytes int
-	lost         int // pictures that could not be taken
+	lost         int // number of pictures that were dropped: unreadable, or beyond maxPictures or maxPictureBytes
 
 	usage usage
 	model string

@@ -5,13 +5,13 @@ import "time"
 // Attempt is one attempt at a model call: how long it took and how it ended. An answer
 // may need several, of several models.
 type Attempt struct {
-	Model     string // as the server names it; as requested where the attempt failed
+	Model     string // name of the model as the server gives it; the requested name where the attempt failed
 	At        time.Time
 	Took      time.Duration
 	FirstByte time.Duration // from At to the first piece of the answer; 0 when none came
 	Usage     Usage
 
-	FinishReason string // as in Response; "" when there was no answer
+	FinishReason string // see Response.FinishReason; "" when there was no answer
 	Err          error  // nil when it was answered; else an *Error, or the cause of the context's end
 }
 

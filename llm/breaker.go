@@ -16,15 +16,15 @@ import (
 // lets one attempt through, and closes again when the server has answered that.
 type breaker struct {
 	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
-	after   time.Duration // for how long attempts must have failed
+	after   time.Duration // how long attempts must have failed before the breaker opens
 	pause   time.Duration
 
 	mu       sync.Mutex
-	since    time.Time // of the first of the failures in a row, zero for none
-	timeouts int       // in a row
-	opened   time.Time // when it opened last
+	since    time.Time // when the first of the latest failures in a row happened; zero if the latest attempt worked
+	timeouts int       // number of the latest failures in a row that were timeouts
+	opened   time.Time // when the breaker opened last
 	last     *Error    // the latest of the failures in a row
-	down     time.Time // when the present outage began; zero while it is closed
+	down     time.Time // when the present outage began; zero while there is none
 }
 
 const (
@@ -183,18 +183,18 @@ func (b *breaker) admit(ctx context.Context, waits bool, waiting func(Waiting)) 
 type State string
 
 const (
-	StateUp     State = "up"     // it is called; no outage is known
-	StateDown   State = "down"   // it has failed, and is not called for a while
-	StateTrying State = "trying" // the next call tries whether it answers
+	StateUp     State = "up"     // the model is called; no outage is known
+	StateDown   State = "down"   // the model has failed, and is not called for a while
+	StateTrying State = "trying" // the next call tries whether the model answers
 )
 
 // Health is the state of a model.
 type Health struct {
 	Model string
-	Host  string // of its server
+	Host  string // host name of the model's server
 	State State
-	Since time.Time // of the first of the failures in a row; zero for none
-	Error string    // the newest of them, for the operator; "" for none
+	Since time.Time // when the first of the latest failures in a row happened; zero if the latest attempt worked
+	Error string    // the newest of these failures, in words for the operator; "" if there is none
 }
 
 // health returns the state of the model.

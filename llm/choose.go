@@ -29,9 +29,9 @@ type Model interface {
 // Choice tells which model was chosen, and why.
 type Choice struct {
 	Model         string // "offline" for the stand-in
-	Host          string // of the server, without a password; "" for the stand-in
+	Host          string // host of the server's URL, without a password; "" for the stand-in
 	Source        string // where the choice comes from: "[llm]", "OPENAI_API_KEY", "found on its usual port", "nothing else found"
-	ContextWindow int    // tokens
+	ContextWindow int    // tokens that the model takes, answer included
 	Vision        bool   // the model takes images
 }
 

@@ -27,16 +27,16 @@ var (
 // A stream that ends without [DONE] ends with io.ErrUnexpectedEOF.
 type events struct {
 	body   io.ReadCloser
-	rest   *io.LimitedReader // of body
-	lines  *bufio.Reader     // of rest
+	rest   *io.LimitedReader // reads body up to maxAnswer bytes
+	lines  *bufio.Reader     // reads rest line by line
 	limits *limits
 
 	begun   bool
 	done    bool   // [DONE] was read
 	line    []byte // the line being read
 	afterCR bool   // the previous line ended with a CR; an LF now belongs to it
-	name    string // of the event being read, "" when it has none
-	data    []byte // of the event being read that is not handed out yet
+	name    string // name of the event being read; "" if it has none
+	data    []byte // data of the event being read that is not handed out yet
 	out     []byte // lines for go-openai
 	pending []byte // the part of out that is not read yet
 	err     error  // returned after pending

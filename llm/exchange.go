@@ -37,7 +37,7 @@ var (
 type limits struct {
 	cancel  context.CancelCauseFunc
 	whole   *time.Timer
-	idle    *time.Timer // nil before the first byte
+	idle    *time.Timer // runs out when the stream is silent for idleFor; nil before the first byte
 	idleFor time.Duration
 }
 
@@ -90,7 +90,7 @@ func (l *limits) cause(ctx context.Context, err error) error {
 // body), and converts streams to what go-openai's reader takes, see events.
 type exchange struct {
 	http    *http.Client
-	body    []byte // of the request
+	body    []byte // body of the request
 	limits  *limits
 	secrets secrets
 }
@@ -128,9 +128,9 @@ func (x *exchange) Do(req *http.Request) (*http.Response, error) {
 
 // statusError is an error that a server has sent, as an HTTP status or in a stream.
 type statusError struct {
-	status     int // 0 for an error within a stream that names none
+	status     int // HTTP status; 0 for an error in a stream that has no status
 	retryAfter time.Duration
-	body       string // without secrets
+	body       string // what the server said, without secrets
 }
 
 func (e *statusError) Error() string {

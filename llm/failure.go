@@ -15,9 +15,9 @@ type failure struct {
 	cause     *Error
 	again     bool // the same call may succeed later
 	elsewhere bool // another model may succeed
-	account   bool // elsewhere: only one of another account
+	account   bool // with elsewhere: only a model of another account may succeed
 	timeout   bool // the call exceeded Timeout
-	stale     bool // a reused connection was closed
+	stale     bool // the server had closed the connection that the request reused
 }
 
 func (f *failure) Error() string { return f.cause.Error() }

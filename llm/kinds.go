@@ -25,7 +25,7 @@ const (
 	KindUnknownModel Kind = "unknown_model" // the server does not have the model
 
 	KindTooLong  Kind = "too_long" // the list is longer than the model takes: shrink and call again
-	KindWithheld Kind = "withheld" // by the provider's content filter
+	KindWithheld Kind = "withheld" // the provider's content filter withheld the answer
 	KindRefused  Kind = "refused"  // the server refuses this request (400, 422)
 
 	KindOverBudget Kind = "over_budget" // a cap of the operator is reached: no call was made

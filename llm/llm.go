@@ -13,9 +13,9 @@ import (
 type Message struct {
 	Role       string // system, user, assistant, tool
 	Content    string
-	Note       string  // user: what the gateway tells the model with the message; sent before the content
-	Images     []Image // user: shown after the content
-	Name       string  // tool: the tool's name
+	Note       string  // only with role user: what the gateway tells the model with the message; sent before the content
+	Images     []Image // only with role user: shown after the content
+	Name       string  // only with role tool: the tool's name
 	ToolCalls  []ToolCall
 	ToolCallID string
 }
@@ -46,7 +46,7 @@ type Request struct {
 	Messages []Message
 	Tools    []Tool   // must not be changed after the call, since its encoding is cached
 	InWords  bool     // the model must not call the tools, which are sent all the same
-	Options  *Options // nil: as configured
+	Options  *Options // nil: the options of the configuration
 
 	// Temperature, if it is not nil, and MaxOutputTokens, if it is not 0, take the place of
 	// those of the configuration. Options come before them.
@@ -72,9 +72,9 @@ type Request struct {
 
 // Waiting is a wait for the next attempt at a model call.
 type Waiting struct {
-	Kind Kind          // of the failure before it
-	For  time.Duration // until the next attempt
-	Next string        // the fallback that is called now; "" = the same model
+	Kind Kind          // kind of the failure before the wait
+	For  time.Duration // time until the next attempt
+	Next string        // the fallback model that is called next; "" = the same model again
 }
 
 // Words returns what a person in the chat is told meanwhile.
@@ -108,27 +108,27 @@ type Delta struct {
 // The finish reasons of an answer that was cut off. Other spellings of servers are read
 // as these.
 const (
-	FinishLength        = "length"         // at the limit of tokens
-	FinishContentFilter = "content_filter" // by the provider, which withholds the rest
+	FinishLength        = "length"         // the answer reached the limit of its tokens
+	FinishContentFilter = "content_filter" // the provider's content filter withheld the rest
 	FinishCutOff        = "cut_off"        // the stream broke off, again and again; the text is what came
 )
 
 // Response is an answer. At least one of Text, Images and ToolCalls is not empty.
 type Response struct {
 	Text         string
-	Reasoning    string     // what the model thought before; it is not sent to a model again
-	Images       []Image    // that the model has made
+	Reasoning    string     // what the model thought before it answered; it is not sent to a model again
+	Images       []Image    // images that the model has made
 	ToolCalls    []ToolCall // may be incomplete in an answer that was cut off; they must not be run then
-	FinishReason string     // stop, length, tool_calls, content_filter, or as the server says; "" when it does not say
+	FinishReason string     // stop, tool_calls, a Finish constant, or another word of the server; "" when the server does not say
 	Usage        Usage      // zero when the server does not say
-	Model        string     // as the server names it, or the name of its section [models.NAME]
+	Model        string     // name of the model that has answered: that of its section [models.NAME], else as the server names it
 	Fallback     *Fallback  // nil: the model that was asked has answered
 }
 
 // Fallback says why a fallback model has answered.
 type Fallback struct {
 	Of   string // the model that was asked first
-	Kind Kind   // of its failure
+	Kind Kind   // kind of the failure of that model
 }
 
 // Words returns what a person in the chat is told below the answer of another model.
@@ -157,6 +157,6 @@ func (r Response) IsCut() bool { return isCut(r.FinishReason) }
 // Usage is how many tokens a call has used, as the server counts them.
 type Usage struct {
 	Prompt     int
-	Cached     int // of Prompt: those that the server took from its cache
+	Cached     int // tokens of Prompt that the server took from its cache
 	Completion int
 }

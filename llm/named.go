@@ -132,7 +132,7 @@ func set[T any](field *T, value *T) {
 
 // Named is a model of a gateway.
 type Named struct {
-	Name            string // of its section [models.NAME]; "" = that of [llm]
+	Name            string // NAME of the model's section [models.NAME]; "" = the model of [llm]
 	Model           Model
 	Choice          Choice
 	MaxOutputTokens int
@@ -141,7 +141,7 @@ type Named struct {
 
 // Models are the models of a gateway.
 type Models struct {
-	list    []Named // that of [llm] first, the others by name
+	list    []Named // the model of [llm] first, then the others by name
 	targets []*target
 }
 

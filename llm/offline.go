@@ -59,11 +59,11 @@ func (o *Offline) Complete(ctx context.Context, req Request, emit func(Delta)) (
 
 // view is the offline model's view of a conversation.
 type view struct {
-	messages int      // without the system prompt
-	said     []string // by the user, oldest first
-	answered bool     // there is an earlier answer
-	result   string   // of the tool, when that is the last message
-	hasTool  bool     // timeTool is offered
+	messages int      // number of messages without the system prompt
+	said     []string // texts of the user, oldest first
+	answered bool     // the assistant has answered before
+	result   string   // result of the tool, if that is the last message
+	hasTool  bool     // timeTool may be called
 	last     string   // role of the last message
 }
 

@@ -18,7 +18,7 @@ type Options struct {
 	ParallelToolCalls *bool           `json:"parallel_tool_calls,omitempty"`
 	ReasoningEffort   string          `json:"reasoning_effort,omitempty"`
 
-	MaxTokens int `json:"-"` // of the answer; 0 = as configured. It is sent under the name that the server takes
+	MaxTokens int `json:"-"` // most tokens of the answer; 0 = as configured. Sent as max_tokens or max_completion_tokens, as the server wants it
 }
 
 // apply puts the options into a request, in place of the configured ones.

@@ -9,7 +9,7 @@ import (
 // What is taken of the pictures in one answer.
 const (
 	maxPictures     = 8
-	maxPictureBytes = 20 << 20 // of all together
+	maxPictureBytes = 20 << 20 // bytes of all pictures of an answer together
 )
 
 // pictureModalities asks a model that makes pictures for them, in OpenRouter's words:

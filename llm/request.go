@@ -29,11 +29,11 @@ type template struct {
 	temperature         float32
 	maxTokens           int
 	maxCompletionTokens int
-	completionTokens    bool   // the limit of tokens is named max_completion_tokens
+	completionTokens    bool   // the server takes max_completion_tokens, not max_tokens
 	effort              string // the reasoning effort of calls with tools
 	cache               cacheHelp
-	blind               bool // it takes no images
-	draws               bool // it makes images where it is asked to
+	blind               bool // the model takes no images
+	draws               bool // the model makes images where it is asked to
 	tools               *toolCache
 }
 
@@ -107,7 +107,7 @@ type wireRequest struct {
 	options  []byte          // further fields, each with a comma in front of it
 
 	cacheKey string // "" for none
-	marked   []int  // messages at which the server may cut what it keeps
+	marked   []int  // indexes of messages that get a cache mark: the server keeps what it has read up to them
 
 	encoded []byte // the result of encode, nil when it must be made again
 }

@@ -17,7 +17,7 @@ import (
 // target is a model at its server. Clients that call the same model share it.
 type target struct {
 	template
-	name    string // of the section [models.NAME]; "" = it is known as its server names it
+	name    string // NAME of the section [models.NAME]; "" = no section: the server's name is used
 	cfg     Config
 	http    *http.Client // shared by the models of a server, like noStreamOptions
 	secrets secrets

@@ -11,7 +11,7 @@ var thoughtMarks = [][2]string{{"<think>", "</think>"}, {"<thinking>", "</thinki
 type thinking struct {
 	held  string // the end of what has come, which may be a part of a mark
 	stage thinkingStage
-	end   string // the mark at the end of the thought
+	end   string // the mark that ends the thought that has begun
 }
 
 // thinkingStage is where in a text its end is.
@@ -20,7 +20,7 @@ type thinkingStage int
 const (
 	atBeginning thinkingStage = iota
 	inThought
-	behindThought // only white space has come since
+	behindThought // the thought has ended; only white space has come since
 	inAnswer
 )
 

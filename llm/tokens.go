@@ -35,7 +35,7 @@ const (
 	tokensPerName     = 1
 	tokensPerFunction = 7
 	tokensPerTools    = 12
-	tokensPerCall     = 3 // not in the cookbook: as for a message
+	tokensPerCall     = 3 // the cookbook gives no number: assumed to cost as much as a message
 )
 
 // Counter counts tokens: exactly for OpenAI's models, approximately for others. It loads

@@ -69,7 +69,7 @@ func (e *staleError) Unwrap() error { return e.err }
 // redirectError is a redirect that is not followed. It does not name paths, which may
 // hold secrets.
 type redirectError struct {
-	from, to string // origins
+	from, to string // scheme, host and port
 	why      string
 }
 

@@ -18,10 +18,10 @@ type Answer struct {
 	ToolCalls    []llm.ToolCall
 	Reasoning    string      // streamed before the text, as reasoning_content
 	FinishReason string      // default: "tool_calls" or "stop"
-	Images       []llm.Image // as OpenRouter has them, in one piece after the text
+	Images       []llm.Image // sent as OpenRouter does, in one piece after the text
 
-	Usage   *llm.Usage // default: a quarter of the bytes
-	NoUsage bool       // never says the usage
+	Usage   *llm.Usage // default: a token for every four bytes
+	NoUsage bool       // leaves out the usage, although it is asked for
 
 	// How it comes.
 	Delay      time.Duration   // before the first byte
@@ -29,11 +29,11 @@ type Answer struct {
 	Pieces     int             // chunks that the text is cut into; default 8, fewer for short texts
 	HoldAt     int             // with Hold: chunks that come before it; at least 1
 	Hold       <-chan struct{} // the rest of a stream waits until it is closed
-	NotStream  bool            // one JSON object although a stream was asked for
+	NotStream  bool            // sends one JSON object although a stream was asked for
 
 	// How it fails.
-	Status   int         // an error, with Body, or one in OpenAI's form
-	Header   http.Header // beside the usual ones
+	Status   int         // status of an error; its body is Body, or an error in OpenAI's form
+	Header   http.Header // headers beside the usual ones
 	Body     string      // sent as it is, with Status, instead of everything above
 	HangUp   bool        // drops the connection instead of answering
 	CutAfter int         // drops the connection after so many chunks; 0: never

@@ -21,24 +21,24 @@ import (
 
 // Call is one request that was not refused.
 type Call struct {
-	N           int // 1 for the server's first
+	N           int // number of the call: 1 for the server's first
 	Model       string
 	Messages    []llm.Message
 	Tools       []llm.Tool
 	Stream      bool
-	Usage       bool // usage is asked for, or comes anyway because nothing is streamed
+	Usage       bool // the answer says its usage: it is asked for in a stream, and always said otherwise
 	Temperature *float64
-	MaxTokens   int // of max_tokens or max_completion_tokens
+	MaxTokens   int // max_tokens or max_completion_tokens of the request
 	Header      http.Header
 
 	TopP           *float64
 	Stop           any // a string, or a list
 	Seed           *int
 	ToolChoice     any
-	ResponseFormat string // its type
+	ResponseFormat string // type of the response_format
 
 	CacheKey string // prompt_cache_key
-	Marked   []int  // messages with cache_control
+	Marked   []int  // indexes of the messages with cache_control
 }
 
 // LastUser returns the text of the user's last message, "" if there is none.

@@ -21,8 +21,8 @@ type Recording struct {
 type Heard struct {
 	Text   string
 	Input  int         // tokens of usage; 0 = none is said
-	Status int         // an error instead
-	Header http.Header // beside the usual ones
+	Status int         // status of an error that is sent instead; 0 = none
+	Header http.Header // headers beside the usual ones
 	Wait   <-chan struct{}
 }
 

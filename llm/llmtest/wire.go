@@ -81,8 +81,8 @@ type content struct {
 	text   string
 	images []llm.Image
 	wrong  string // what is wrong with a part, "" for nothing
-	given  bool   // not missing and not null
-	marks  int    // parts with cache_control
+	given  bool   // the content is neither missing nor null
+	marks  int    // number of parts with cache_control
 }
 
 func (c *content) UnmarshalJSON(raw []byte) error {
