@@ -14,16 +14,16 @@ import (
 // Which calls of a tool a person must allow before they are made.
 const (
 	ApproveNever       = "never"
-	ApproveDestructive = "destructive" // those of tools that may delete or overwrite something
-	ApproveChanges     = "changes"     // those of tools that may change anything
-	ApproveAsk         = "ask"         // every one
+	ApproveDestructive = "destructive" // calls of tools that may delete or overwrite something
+	ApproveChanges     = "changes"     // calls of tools that may change anything
+	ApproveAsk         = "ask"         // every call
 )
 
 // Who may answer a question, beside accounts such as "telegram:42".
 const (
-	ApproverAsker    = "asker"    // who wrote the message that the run answers
-	ApproverOperator = "operator" // who uses the terminal of the gateway or has its token
-	ApproverAnyone   = "anyone"   // everybody who is let in where the question is asked
+	ApproverAsker    = "asker"    // the person who wrote a message that the run answers
+	ApproverOperator = "operator" // a person who uses the terminal of the gateway or has its token
+	ApproverAnyone   = "anyone"   // everybody who may talk where the question is asked
 )
 
 // Config is the [tools] section.

@@ -17,9 +17,9 @@ const GroupTalkName = "group_talk"
 
 // The limits of one call.
 const (
-	groupTalkPage  = 30   // messages
+	groupTalkPage  = 30   // messages on a page
 	groupTalkText  = 1000 // characters of a message
-	groupTalkQuery = 200  // bytes
+	groupTalkQuery = 200  // bytes of a query
 )
 
 // GroupTalk returns the tool by which the model looks up what the people of a group said

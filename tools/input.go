@@ -9,7 +9,7 @@ import (
 // NeedsInput is the error of a call whose server wants to know something of people first. The
 // call is made again with the answers, see WithInput.
 type NeedsInput struct {
-	Forms []approvals.Form // to be answered together
+	Forms []approvals.Form // the forms to fill in; the call is made again when all are answered
 	Held  bool             // the call stays under way in this process until the answers come, or Tool.Forget is called
 }
 
@@ -19,15 +19,15 @@ func (e *NeedsInput) Error() string {
 
 // Input is what people have answered to the forms of a call.
 type Input struct {
-	State   string // as in the forms
-	Held    bool   // as in NeedsInput
+	State   string // see approvals.Form.State
+	Held    bool   // see NeedsInput.Held
 	Answers map[string]InputAnswer
 }
 
 // InputAnswer is the answer to a form, by its Request.
 type InputAnswer struct {
 	Action  string         // accept, decline or cancel
-	Content map[string]any // of an accepted form, by the names of its fields
+	Content map[string]any // values of an accepted form, by the names of its fields
 }
 
 // The actions of an InputAnswer.

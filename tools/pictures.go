@@ -13,7 +13,7 @@ import (
 // What is taken of the pictures in one result.
 const (
 	maxPictures     = 8
-	maxPictureBytes = 20 << 20 // of all together
+	maxPictureBytes = 20 << 20 // bytes of all pictures together
 )
 
 // withNamedPictures returns the result of a tool with the pictures that are kept. Its text

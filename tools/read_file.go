@@ -23,10 +23,10 @@ const ReadFileName = "read_file"
 // The limits of one call.
 const (
 	readFilePage  = files.PageSize
-	readFileLines = 20  // found lines
-	readFileLine  = 400 // bytes of a found line
-	readFileList  = 100 // files that are listed, and looked through for a name
-	readFileQuery = 200 // bytes
+	readFileLines = 20  // lines with words of the query that are shown
+	readFileLine  = 400 // bytes that are shown of such a line
+	readFileList  = 100 // newest files that are listed, and among which a name is looked up
+	readFileQuery = 200 // bytes of a query
 )
 
 // ReadFile returns the tool by which the model reads the files that came with the

@@ -27,7 +27,7 @@ type recall struct {
 	counter Counter
 	session Session // Conversation is the one that is asked about
 	active  string  // ID of the conversation in which the tool is called
-	tokens  int     // the most that the result may have
+	tokens  int     // most tokens of the result
 }
 
 // recallArguments are the arguments of a call. Which of them are used depends on the
@@ -46,9 +46,9 @@ type recallArguments struct {
 
 // The limits of one call.
 const (
-	recallMost       = 50   // turns or calls
-	recallOffset     = 1000 // turns or calls that may be left out
-	recallTurns      = 20   // default, as the two below
+	recallMost       = 50   // highest limit, in turns or calls
+	recallOffset     = 1000 // highest offset, in turns or calls
+	recallTurns      = 20   // default limits of the actions: this one, recallCalls and recallOpenings
 	recallCalls      = 10
 	recallOpenings   = 15
 	recallQueryBytes = 2000

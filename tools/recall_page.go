@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	recallTokens      = 8000 // of a page
-	leastRecallTokens = 300  // of a page, however small the window is
-	toolTokens        = 100  // to which tool results are cut when a page is too long
+	recallTokens      = 8000 // most tokens of a result
+	leastRecallTokens = 300  // least room of a result in tokens, however small the window is
+	toolTokens        = 100  // tokens to which the results of tools are cut when a page is too long
 
 	wholeMessage = 20_000 // the most bytes of a message that are shown
 	wholeHit     = 1500   // bytes up to which a hit is shown whole; of a longer one, the snippet is shown
@@ -23,7 +23,7 @@ const (
 // page is the result of one call.
 type page struct {
 	blocks      []block
-	oldestFirst bool // the first blocks are left out where there is no room for all, and not the last
+	oldestFirst bool // where there is no room for all blocks, the first are left out instead of the last
 
 	// frame returns what stands above and below the blocks when so many are left out.
 	frame func(left int) (head, foot string)
@@ -39,7 +39,7 @@ type block struct {
 // line is one message of a block.
 type line struct {
 	text string
-	tool bool // a tool's result
+	tool bool // the message is the result of a tool call
 }
 
 func blockOf(head string, messages []conversation.Message, limit int) block {

@@ -113,7 +113,7 @@ type turnKey struct {
 // foundTurn is a turn in which messages were found.
 type foundTurn struct {
 	turnKey
-	hits []search.Hit // the best first
+	hits []search.Hit // messages of the turn that were found, the best first
 }
 
 // find returns the turns in which messages were found, the best first: as many as wanted, if there are so many.

@@ -10,7 +10,7 @@ import (
 // another one.
 type Session struct {
 	Key          conversation.Key
-	Conversation string // ID of the active one
+	Conversation string // ID of the active conversation
 	Window       int    // tokens that one model call may have; 0 = not known
 
 	Asked conversation.Inbound // the newest message that the run answers; its sender is the person who asks

@@ -32,11 +32,11 @@ type Tool struct {
 	// two calls have the effect of one.
 	Repeatable bool
 
-	ReadOnly bool   // it changes nothing outside of the conversation
+	ReadOnly bool   // a call changes nothing outside of the conversation
 	Additive bool   // what it changes is only added to, never deleted or overwritten
-	Approve  string // which calls a person must allow; "": as Config says
+	Approve  string // which calls a person must allow, such as ApproveAsk; "": as Config says
 
-	Timeout   time.Duration // of a call; 0: as Registry.Call says
+	Timeout   time.Duration // how long a call may take; 0: as Registry.Call says
 	MaxResult int           // bytes of a result that the model is shown; 0: 256 KiB
 }
 
@@ -63,7 +63,7 @@ type Registry struct {
 	sources map[string][]Tool
 	now     atomic.Pointer[set]
 
-	all     *Registry // the registry of which Only has made this one; nil if it is whole
+	all     *Registry // the registry of which this one is a part made by Only; nil if it is no part
 	allowed func(name string) bool
 }
 
@@ -71,7 +71,7 @@ type Registry struct {
 type set struct {
 	list   []Tool
 	byName map[string]Tool
-	of     *set // the set of which this is a part; nil if it is whole
+	of     *set // the set of which this one is a part; nil if it is no part
 }
 
 // maxResult is the most bytes of a result that the model is shown, where a tool says nothing

@@ -22,24 +22,24 @@ import (
 
 // call is a request to a server under way.
 type call struct {
-	key     string // of tools.WithCallKey; "" = nobody can be asked
+	key     string // the key of tools.WithCallKey; "" = nobody can be asked on behalf of the call
 	session tools.Session
 	stop    context.CancelCauseFunc
 	asks    chan *asking
-	done    chan struct{} // closed when it has ended
+	done    chan struct{} // closed when the call has ended
 
-	result any // once it has ended
+	result any // set, like err, before done is closed
 	err    error
 
 	// The mutex of the server guards these.
-	conn   *connection // that it uses; nil before
-	asking *asking     // what it asks now; nil: nothing
+	conn   *connection // the connection that the call uses; nil before it has one
+	asking *asking     // the question that the call waits for an answer to; nil: none
 }
 
 // asking is a question of a server.
 type asking struct {
 	needs  *tools.NeedsInput
-	answer chan tools.InputAnswer // takes one
+	answer chan tools.InputAnswer // has room for one answer
 }
 
 var (

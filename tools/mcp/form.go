@@ -19,7 +19,7 @@ const (
 	maxFields    = 20
 	maxChoices   = 100
 	maxQuestion  = 16 << 10  // bytes of the message, or of the requested schema
-	maxURL       = 2000      // bytes
+	maxURL       = 2000      // bytes of an address to open
 	maxCallState = 256 << 10 // bytes of the state that a server wants back
 )
 

@@ -23,8 +23,8 @@ type Guard struct {
 	log     *slog.Logger
 
 	mu    sync.Mutex
-	stdin io.WriteCloser // nil while it does not run
-	alive map[int]string // groups, with the marks of their servers
+	stdin io.WriteCloser // standard input of the guard; nil while the guard does not run
+	alive map[int]string // marks of running servers, by the IDs of their process groups
 }
 
 // NewGuard returns a guard that is started with the first server, nil without a command.

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	maxTools       = 200      // of a server; it may list any number
-	maxPages       = 200      // of its list
+	maxTools       = 200      // tools of a server that may be offered, however many it lists
+	maxPages       = 200      // pages of a server's list of tools
 	maxSchema      = 64 << 10 // bytes of a tool's parameters
 	maxDescription = 1024     // characters, which is OpenAI's limit
 	maxName        = 64       // characters, which is OpenAI's limit, too
@@ -32,9 +32,9 @@ const (
 // listing is what a server offers. It is stored.
 type listing struct {
 	Tools     []remoteTool `json:"tools"`
-	Resources bool         `json:"resources,omitempty"` // it has resources
-	Prompts   bool         `json:"prompts,omitempty"`   // it has prompts
-	More      bool         `json:"more,omitempty"`      // it has further tools that may be used
+	Resources bool         `json:"resources,omitempty"` // the server has resources
+	Prompts   bool         `json:"prompts,omitempty"`   // the server has prompts
+	More      bool         `json:"more,omitempty"`      // the server has more than maxTools tools that may be used
 }
 
 // remoteTool is a tool as its server describes it.
@@ -44,7 +44,7 @@ type remoteTool struct {
 	Schema      json.RawMessage `json:"schema"`
 	ReadOnly    bool            `json:"read_only,omitempty"`
 	Idempotent  bool            `json:"idempotent,omitempty"`
-	Additive    bool            `json:"additive,omitempty"` // it deletes and overwrites nothing
+	Additive    bool            `json:"additive,omitempty"` // the tool deletes and overwrites nothing
 }
 
 var errEndless = errors.New("its list of tools does not end")

@@ -25,7 +25,7 @@ const toolsChanged = "notifications/tools/list_changed"
 // moderated is a transport on which a server can't make the gateway keep any number of messages.
 type moderated struct {
 	sdk.Transport
-	changed <-chan struct{} // has a value while the list of tools is to be read anyway
+	changed <-chan struct{} // holds a value while the list of tools waits to be read again
 }
 
 // Connect opens the connection.

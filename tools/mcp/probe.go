@@ -15,15 +15,15 @@ import (
 type Found struct {
 	Name, Title, Version, Protocol string
 	Instructions                   string
-	Took                           time.Duration // until it had listed its tools
+	Took                           time.Duration // time until the server had listed its tools
 	Tools                          []FoundTool
 	LeftOut                        []string // tools that can't be offered, with the reason
 }
 
 // FoundTool is a tool of a server.
 type FoundTool struct {
-	Tool       string // the server's name of it
-	Offered    string // the model's name of it; "" where the configuration does not allow it
+	Tool       string // the server's name of the tool
+	Offered    string // the model's name of the tool; "" where the configuration does not allow the tool
 	ReadOnly   bool
 	Idempotent bool
 	Repeatable bool // a call under way at a crash is made again

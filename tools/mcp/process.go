@@ -24,13 +24,13 @@ const markName = "PARLEY_MCP_SERVER"
 // process is a server that runs as a child of the gateway, in a process group of its own.
 type process struct {
 	cmd    *exec.Cmd
-	mark   string // random, which no other process has
+	mark   string // random value of the environment variable markName, which no other server has
 	stdin  *os.File
 	stdout *os.File
 	said   *tail
 	guard  *Guard
-	done   chan struct{} // closed when it and its group have ended
-	err    error         // how it ended
+	done   chan struct{} // closed when the process and its group have ended
+	err    error         // how the process ended; set before done is closed
 	end    sync.Once
 }
 

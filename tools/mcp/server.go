@@ -46,24 +46,24 @@ type server struct {
 	log     *slog.Logger
 	lists   *toollists.Lists
 	ctx     context.Context // ends with the gateway
-	asked   chan struct{}   // closed once its tools are known or it has failed
+	asked   chan struct{}   // closed once the server's tools are known, or its first attempt has failed
 	settle  sync.Once       // closes asked
 
 	mu      sync.Mutex
 	conn    *connection // nil while there is none
-	attempt *attempt    // under way; nil: none
+	attempt *attempt    // the attempt to connect that is under way; nil: none
 	pauses  *backoff.ExponentialBackOff
-	retryAt time.Time // the next attempt is not made before
+	retryAt time.Time // earliest time of the next attempt
 	failure string    // why the latest attempt or connection failed; "" once it is ready again
-	last    string    // the latest failure
-	lastAt  time.Time // of it
-	since   time.Time // of the state
+	last    string    // the latest failure, which stays when the server is ready again
+	lastAt  time.Time // when the latest failure happened
+	since   time.Time // when the state that status returns last changed
 	starts  int
-	known   *listing // what it offers; nil: not known yet
+	known   *listing // what the server offers; nil: not known yet
 	leftOut []string
 	offered int
-	calls   []*call          // under way
-	held    map[string]*call // those of them that wait for an answer of people, by key
+	calls   []*call          // calls under way
+	held    map[string]*call // calls that wait for an answer of people, by key
 	move    chan struct{}    // closed when a call or a question begins or ends
 
 	refusals rate.Sometimes // logs questions that are not asked
@@ -79,11 +79,11 @@ type attempt struct {
 // connection is an open connection to a server.
 type connection struct {
 	session *sdk.ClientSession
-	process *process // nil for an address
+	process *process // the server's process; nil for a server at a URL
 	changed chan struct{}
 	since   time.Time
-	done    chan struct{} // closed when it has ended
-	used    bool          // by a call
+	done    chan struct{} // closed when the connection has ended
+	used    bool          // a call has used the connection
 	end     sync.Once
 
 	unassigned int // questions of the server that no call is assigned to yet; server.mu guards it

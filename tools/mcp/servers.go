@@ -24,7 +24,7 @@ import (
 
 // Options are what Servers work with. The zero value of each is allowed.
 type Options struct {
-	Version string           // of the gateway, for the servers
+	Version string           // version of the gateway, which servers are told
 	Log     *slog.Logger     // nil: nothing is logged
 	Lists   *toollists.Lists // where lists of tools are kept between starts; nil: nowhere
 
@@ -34,9 +34,9 @@ type Options struct {
 	// Called is called after each call of a tool, and must not block.
 	Called func(Call)
 
-	Getenv       func(string) string // the environment of the gateway; nil: os.Getenv
-	Guard        []string            // the command line that calls Serve; none: there is no guard
-	StartTimeout time.Duration       // until a server must have answered; 0: a minute
+	Getenv       func(string) string // looks up environment variables of the gateway; nil: os.Getenv
+	Guard        []string            // command line of a process that calls Serve; empty: there is no guard
+	StartTimeout time.Duration       // how long a server may take to connect and list its tools; 0: a minute
 
 	// AnswerTimeout is how long the question of a server waits for an answer of people. It
 	// comes into play where nothing else ends the question. 0: an hour.
@@ -45,7 +45,7 @@ type Options struct {
 
 // Call is a call that has ended.
 type Call struct {
-	Server, Tool string // Tool is the server's name of it
+	Server, Tool string // Tool is the server's name of the tool
 	Failed       bool
 	Took         time.Duration
 }
@@ -134,24 +134,24 @@ func (all *Servers) Close() {
 type Status struct {
 	Name     string
 	State    string // Idle, Starting, Ready or Failed
-	Error    string // of the latest attempt, or why the connection ended; "" once it is ready again
+	Error    string // why the latest attempt failed or the connection ended; "" once the server is ready again
 	Since    time.Time
-	Tools    int      // that are offered
-	Starts   int      // how often it was started or connected to
+	Tools    int      // number of tools that the model is offered
+	Starts   int      // how often the server was started or connected to
 	LeftOut  []string // tools that are not offered, with the reason
 	Eager    bool
-	Endpoint string // its program or address
+	Endpoint string // the server's program or address
 
-	LastError   string // as Error, also when it is ready again
+	LastError   string // the latest Error, also when the server is ready again
 	LastErrorAt time.Time
 }
 
 // The states of a server.
 const (
-	Idle     = "idle"     // it is started by the next call
-	Starting = "starting" // it has not answered yet
+	Idle     = "idle"     // the server is started by the next call
+	Starting = "starting" // the server has not answered yet
 	Ready    = "ready"
-	Failed   = "failed" // it is tried again later
+	Failed   = "failed" // the server is tried again later
 )
 
 // Status returns the states of the servers, by name.

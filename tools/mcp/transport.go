@@ -22,8 +22,8 @@ var errTooLong = fmt.Errorf("it sent a message of more than %d MiB", maxMessage>
 type lines struct {
 	io.Closer
 	from *bufio.Reader
-	line []byte // what is left of the current one
-	err  error  // of the next Read
+	line []byte // the rest of the current line
+	err  error  // the error that the next Read returns
 }
 
 func newLines(from io.ReadCloser) *lines {

@@ -20,8 +20,8 @@ import (
 // The limits of one fetch beside those of Config.
 const (
 	maxRedirects = 5
-	maxHeader    = 64 << 10 // bytes
-	maxURL       = 4 << 10  // bytes
+	maxHeader    = 64 << 10 // bytes of the headers of an answer
+	maxURL       = 4 << 10  // bytes of a URL
 )
 
 // response is what a server has answered, redirects followed.
@@ -30,7 +30,7 @@ type response struct {
 	status int
 	header http.Header
 	body   []byte
-	cut    bool // the body goes on
+	cut    bool // the body is longer than body
 }
 
 // newTransport returns what sends the requests. It takes no proxy from the environment.

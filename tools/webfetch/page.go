@@ -22,14 +22,14 @@ import (
 
 // page is what was read at a URL.
 type page struct {
-	url       *url.URL // behind redirects
+	url       *url.URL // the URL at which redirects have ended
 	mediaType string
-	charset   string // of a text; "" = it has none
+	charset   string // encoding in which a text was read, or how it was recognised; "" if the page is no text
 	title     string
 	author    string
 	published string
 	text      string
-	cut       bool // there is more than text
+	cut       bool // the page has more text than text holds
 	picture   []byte
 }
 

@@ -9,7 +9,7 @@ import (
 
 const (
 	recentFor   = 10 * time.Minute
-	recentBytes = 4 << 20 // of all texts together
+	recentBytes = 4 << 20 // bytes of all texts together
 )
 
 // recent keeps what was read last, so that the pages of a long text belong together and its

@@ -18,10 +18,10 @@ const agentName = "Parley"
 
 const (
 	robotsFor     = time.Hour // how long a robots.txt is kept
-	robotsSites   = 100       // how many are kept
-	maxRobotsTxt  = 512 << 10 // bytes that are read of one; RFC 9309 asks for 500 KiB
-	maxKeptRobots = 64 << 10  // bytes of one that is kept
-	maxWildcards  = 5000      // in one; matching takes about a second with that many
+	robotsSites   = 100       // how many robots.txt are kept
+	maxRobotsTxt  = 512 << 10 // bytes that are read of a robots.txt; RFC 9309 asks for at least 500 KiB
+	maxKeptRobots = 64 << 10  // bytes of the longest robots.txt that is kept
+	maxWildcards  = 5000      // wildcards in a robots.txt; matching takes about a second with that many
 )
 
 // robots keeps what sites allow, by the server.
@@ -32,7 +32,7 @@ type robots struct {
 
 type siteRules struct {
 	status int
-	text   []byte // small, other than what is made of it for matching
+	text   []byte // the robots.txt itself, which needs less memory than what is made of it for matching
 	until  time.Time
 }
 

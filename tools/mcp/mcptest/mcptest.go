@@ -194,8 +194,8 @@ func New(folder string) *mcp.Server {
 func effect(folder, name string) tool {
 	return func(ctx context.Context, r *mcp.CallToolRequest) (string, error) {
 		var arguments struct {
-			ID   string        `json:"id"` // of the effect
-			Time time.Duration `json:"ms"` // that it takes, in milliseconds
+			ID   string        `json:"id"` // ID of the effect
+			Time time.Duration `json:"ms"` // how long the effect takes, in milliseconds
 		}
 		if err := json.Unmarshal(r.Params.Arguments, &arguments); err != nil {
 			return "", err
