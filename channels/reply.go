@@ -12,10 +12,10 @@ import (
 
 // Part is one platform message of a delivery.
 type Part struct {
-	Index int    // from 0
-	Text  string // in the platform's markup
-	Plain string // the same without markup, for a platform that refuses the markup
-	File  *File  // is sent together with the text; nil: none
+	Index int    // number of the part, from 0
+	Text  string // text in the platform's markup
+	Plain string // Text without markup, for a platform that refuses the markup
+	File  *File  // the file that is sent together with the text; nil: none
 }
 
 // File is sent to a platform beside a text.

@@ -21,14 +21,14 @@ type Retry struct {
 	log     *slog.Logger
 	waits   *backoff.ExponentialBackOff
 	failing bool
-	trouble string // its name
+	trouble string // Name of the trouble at which failing began
 }
 
 // Trouble is why attempts fail.
 type Trouble struct {
 	Name  string // identifies the trouble, and is logged; "" where there is only one kind
 	Level slog.Level
-	Text  string // for the log
+	Text  string // what is logged of the trouble
 }
 
 // NewRetry returns a Retry for a series of attempts.

@@ -16,9 +16,9 @@ import (
 
 // The modes of access, as the configuration spells them.
 const (
-	Pairing   = "pairing"   // those named in the list may talk, and whom the operator let in by a code
-	Allowlist = "allowlist" // those named in the list may
-	Open      = "open"      // everybody may
+	Pairing   = "pairing"   // those on the list may talk, and those whom the operator let in with a code
+	Allowlist = "allowlist" // only those on the list may talk
+	Open      = "open"      // everybody may talk
 )
 
 // Control is the access check of one bot. It is safe for concurrent use.
@@ -52,8 +52,8 @@ type Pairings interface {
 type Visitor struct {
 	Sender  conversation.Sender
 	Private bool       // the message came in a private chat
-	IDs     []string   // of roles and places, which allow may hold beside the sender's; empty ones match nothing
-	Names   []Username // of the sender and of the place; empty ones match nothing
+	IDs     []string   // IDs of roles and places, which allow may name beside the sender's ID; empty ones match nothing
+	Names   []Username // usernames of the sender and of the place; empty ones match nothing
 }
 
 // Username is a name that its holder can give up and somebody else can take.

@@ -15,7 +15,7 @@ import (
 	stored "parley/conversation/pairing"
 )
 
-const tellAgain = 10 * time.Minute // after which a stranger who keeps writing is told the same code again
+const tellAgain = 10 * time.Minute // time after which a stranger who keeps writing is told the same code again
 
 // New codes are rate limited, and each is valid for an hour, however many strangers
 // come. The first thousand get codes at once; after that two strangers a second do,
@@ -27,7 +27,7 @@ const (
 	codesPerSecond = 2
 )
 
-const warnAgain = 10 * time.Minute // after which too many requests are logged again
+const warnAgain = 10 * time.Minute // time after which it is logged again that there are too many requests
 
 // pairing admits those whom the operator has approved, in this or another process
 // and from the next message on, and offers everybody else a code in private.
@@ -36,17 +36,17 @@ type pairing struct {
 	pairings Pairings
 	log      *slog.Logger
 
-	codes *rate.Limiter // new ones
+	codes *rate.Limiter // bounds how many new codes are made
 
 	mu     sync.Mutex
-	issued map[string]issuedCode // by the stranger's id
+	issued map[string]issuedCode // the code of each stranger, by the stranger's ID
 	warned time.Time             // when too many requests were logged last
 }
 
 // issuedCode remembers a stranger's code.
 type issuedCode struct {
-	quiet time.Time // the stranger is told nothing before this
-	good  time.Time // the code expires then
+	quiet time.Time // until when the stranger is told nothing
+	good  time.Time // until when the code is valid
 }
 
 func newPairing(account conversation.Account, pairings Pairings, log *slog.Logger) *pairing {

@@ -198,7 +198,7 @@ type listener interface {
 	// asked is told of the questions that the answer waits for, and returns whether the wait
 	// ends with them.
 	asked(open []approvals.Question) (enough bool, err error)
-	Beat() error // nothing has happened for a while
+	Beat() error // is called when nothing has happened for a while
 }
 
 // unheard is the listener of a client that gets only the finished answer.

@@ -34,8 +34,8 @@ type Deps struct {
 	Feed      *activity.Feed
 	Sessions  *sessions.Service
 	Reminders *reminders.Reminders
-	Models    []string // that answer where none is chosen, the first choice first
-	Named     []string // further ones
+	Models    []string // the model that answers where none is chosen, then its fallbacks
+	Named     []string // names of further models, sections [models.NAME]
 	MayUse    func(model string, key conversation.Key) bool
 	Agents    []string
 	MayHave   func(agent string, key conversation.Key) bool
@@ -89,9 +89,9 @@ type Deps struct {
 type Window struct {
 	Conversation conversation.Conversation
 	Messages     []conversation.Message // the system prompt first
-	Left         int64                  // messages of the conversation that are not among them
-	Tokens       int                    // of all of it, tools included
-	Budget       int                    // tokens that it may have
+	Left         int64                  // number of messages of the conversation that are left out
+	Tokens       int                    // tokens of the messages and tools
+	Budget       int                    // the most that Tokens may be
 }
 
 // Channel is the API. It is no channels.Sink: replies stay in the store, and

@@ -213,7 +213,7 @@ func (s *answerStream) asked(open []approvals.Question) (bool, error) {
 type answerStream struct {
 	follower
 	*httpserver.Events
-	told int64 // the newest question that was sent
+	told int64 // ID of the newest question that was sent
 }
 
 func (s *answerStream) progress(p activity.Progress) error { return s.send(s.follow(p)) }

@@ -65,7 +65,7 @@ type completionAnswer struct {
 	Choices []choice         `json:"choices"`
 	Usage   *completionUsage `json:"usage,omitempty"`
 
-	New      bool     `json:"new_conversation,omitempty"` // as of an answer; OpenAI has no such field
+	New      bool     `json:"new_conversation,omitempty"` // see answer.New; OpenAI has no such field
 	Warnings []string `json:"warnings,omitempty"`         // what readers should know beside the text; OpenAI has no such field
 }
 
@@ -181,7 +181,7 @@ func (c *Channel) failureOf(ctx context.Context, a kept.Answer) error {
 type chunkStream struct {
 	completion
 	*httpserver.Events
-	text string // of the model call under way, as far as it was sent
+	text string // text of the model call under way that was sent
 }
 
 // stream answers with chunks: the text, a last chunk with the finish reason, the

@@ -17,8 +17,8 @@ type file struct {
 	Data      []byte `json:"data,omitempty" doc:"The bytes in base64, for small files"`
 	ID        string `json:"id,omitempty" maxLength:"100" doc:"In place of the other fields: the id of a file that was uploaded to the session"`
 
-	size int64 // of one that was uploaded
-	used bool  // likewise: another message has named it
+	size int64 // size in bytes of a file that was uploaded
+	used bool  // the file was uploaded, and another message has named it
 }
 
 // checkFiles sets names and media types that can be relied on. A file without a

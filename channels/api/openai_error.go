@@ -31,7 +31,7 @@ type openAIError struct {
 	status      int
 	message     string
 	param, code string // "" = none
-	kind        string // "" = that of the status
+	kind        string // the "type" of the error; "" = that of the status
 }
 
 // overBudget refuses what a cap of [budget] forbids.

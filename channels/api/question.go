@@ -23,10 +23,10 @@ import (
 // sent.
 type question struct {
 	key   conversation.Key
-	id    string // within the session: the program's, or made here
+	id    string // ID of the message in its session: the program's, or one made here
 	text  string
 	files []file
-	again bool // it was sent before: its answer is asked for
+	again bool // the message was sent before: only its answer is asked for
 
 	options conversation.RunOptions
 }

@@ -23,7 +23,7 @@ type responseItem struct {
 type inputMessage struct {
 	requestMessage
 	said  content
-	param string // the parameter that holds it
+	param string // the parameter of the request that holds the message, for errors
 }
 
 // responsePart is a part of the content of an item.

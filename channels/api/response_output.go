@@ -17,7 +17,7 @@ type response struct {
 	ID          string               `json:"id"`
 	Object      string               `json:"object"` // always response
 	CreatedAt   int64                `json:"created_at"`
-	CompletedAt *int64               `json:"completed_at"` // null while it goes on
+	CompletedAt *int64               `json:"completed_at"` // Unix time in seconds; null while the response is in progress
 	Status      string               `json:"status"`
 	Error       *responseError       `json:"error"`
 	Incomplete  *responseIncomplete  `json:"incomplete_details"`
@@ -30,8 +30,8 @@ type response struct {
 	Truncation  string               `json:"truncation"`
 	Previous    *string              `json:"previous_response_id"`
 	Session     *responseSession     `json:"conversation"`
-	New         bool                 `json:"new_conversation,omitempty"` // as of an answer
-	Warnings    []string             `json:"warnings,omitempty"`         // as of an answer
+	New         bool                 `json:"new_conversation,omitempty"` // see answer.New
+	Warnings    []string             `json:"warnings,omitempty"`         // see answer.Warnings
 	User        *string              `json:"user"`
 	Reasoning   responseReasoningOut `json:"reasoning"`
 
@@ -89,7 +89,7 @@ const (
 	completed  = "completed"
 	incomplete = "incomplete"
 	failed     = "failed"
-	cancelled  = "cancelled" // taken back before it was answered
+	cancelled  = "cancelled" // the message was withdrawn before it was answered
 )
 
 // newResponse returns the response to a request before anything is said.
@@ -133,10 +133,10 @@ func orNull(text string) *string {
 type responseOutput struct {
 	response
 	streams bool               // the client gets events
-	events  []httpserver.Event // that were not taken
-	number  int                // of the next event
-	message map[string]any     // that is being written, nil while none is
-	said    strings.Builder    // its text
+	events  []httpserver.Event // events that take has not returned yet
+	number  int                // number of the next event
+	message map[string]any     // the output item that is being written; nil if there is none
+	said    strings.Builder    // text of message so far
 }
 
 // take returns the events since the last call.

@@ -30,7 +30,7 @@ const responsePrefix = "resp_"
 // respondToItems answers a request for a response.
 func (c *Channel) respondToItems(w http.ResponseWriter, r *http.Request) {
 	request, err := readResponseRequest(r)
-	var names []string // of the session
+	var names []string // names that the request gives its session
 	if err == nil {
 		names, err = c.sessionNames(r.Context(), request, r.Header)
 	}
@@ -143,7 +143,7 @@ func (c *Channel) respondStateless(w http.ResponseWriter, r *http.Request, reque
 type statelessResponse struct {
 	out   responseOutput
 	c     *Channel
-	model string // of Channel.Named; "" = the first choice
+	model string // a name of Deps.Named; "" = the first of Deps.Models
 	call  llm.Request
 }
 
@@ -243,8 +243,8 @@ type sessionResponse struct {
 	out    responseOutput
 	c      *Channel
 	q      question
-	text   string             // of the model call under way, as far as it was said
-	events *httpserver.Events // of a stream
+	text   string             // text of the model call under way that is in out
+	events *httpserver.Events // the stream of events; nil if the answer is not streamed
 }
 
 // whole answers with one JSON object.

@@ -52,8 +52,8 @@ type endedCall struct {
 // call. The deltas since the latest reset are always the beginning of the text.
 type follower struct {
 	run   int64
-	text  string                  // that was sent
-	tools []activity.ToolProgress // that were told of
+	text  string                  // text of the model call under way that was sent
+	tools []activity.ToolProgress // tool calls as they were sent last
 }
 
 // follow returns the events that lead from the last progress to this one.

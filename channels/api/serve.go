@@ -78,15 +78,15 @@ type operation struct {
 	huma.Operation
 	told     []writtenAnswer
 	register func(api huma.API, o huma.Operation)
-	serve    http.HandlerFunc // that writes answers by itself; nil: the one that register adds
-	pattern  string           // of http.ServeMux, where it differs from the path; "" = the path
+	serve    http.HandlerFunc // handler that writes answers by itself; nil: the one that register adds
+	pattern  string           // pattern for http.ServeMux; "" = the path of the operation
 }
 
 // writtenAnswer documents an answer that an operation writes itself.
 type writtenAnswer struct {
 	status      int
 	description string
-	body        any // of its type; where it is no JSON, ""
+	body        any // a value of the type that is sent as JSON; "" if the answer is no JSON
 	types       []string
 }
 

@@ -102,13 +102,13 @@ type sessionStream struct {
 	key     conversation.Key
 	watch   *activity.Watch
 	at      hosted.Position
-	told    int64 // the newest question that was sent
-	stored  int64 // the latest run that the store was seen to hold: it is no longer under way
+	told    int64 // ID of the newest question that was sent
+	stored  int64 // ID of the latest run that was seen in the store: it is no longer under way
 }
 
 // notice is a reply that is no message of a conversation.
 type notice struct {
-	Asked  string    `json:"asked,omitempty"` // the command
+	Asked  string    `json:"asked,omitempty"` // the command that the notice answers
 	Status string    `json:"status"`
 	Text   string    `json:"text"`
 	At     time.Time `json:"at"`

@@ -133,7 +133,7 @@ func (c *Channel) imagesOf(role string, files []file) (images []llm.Image, err e
 // stateless answers one request without a session.
 type stateless struct {
 	c       *Channel
-	model   string // of Channel.Named; "" = the first choice
+	model   string // a name of Deps.Named; "" = the first of Deps.Models
 	call    llm.Request
 	id      string
 	created int64 // seconds since 1970

@@ -13,7 +13,7 @@ import (
 // rest is rendered in its context. The lines of the head are on the screen already and not printed again.
 type head struct {
 	text    string
-	columns tableColumns // of the table in which text ends
+	columns tableColumns // columns of the table in which text ends
 }
 
 // firstBlock returns the offset at which the second top-level block of a markdown

@@ -79,14 +79,14 @@ func IsInteractive(in, out *os.File) bool {
 type Channel struct {
 	key      conversation.Key
 	frontend frontend
-	folder   string        // where files are put
-	files    Files         // that are sent; nil: none can be
-	printed  atomic.Int64  // the delivery of which a piece was printed last
+	folder   string        // where files that come with replies are put
+	files    Files         // keeps the files that are sent; nil: no files can be sent
+	printed  atomic.Int64  // ID of the delivery of which a piece was printed last
 	ready    chan struct{} // closed when Run can show deliveries
 	gone     chan struct{} // closed when Run has ended
 
 	seesPictures bool
-	warned       string // the message of which the user was told last that its picture is not seen; for Run's goroutine
+	warned       string // text of the message whose user was warned last that the model sees no pictures; for Run's goroutine
 }
 
 // frontend is what differs between a terminal and a pipe.
@@ -103,8 +103,8 @@ type frontend interface {
 type piece struct {
 	address, text string
 	continues     bool // the piece before it was printed last
-	more          bool // another one follows
-	interim       bool // it is a question, or about one: the reply is still to come
+	more          bool // another piece follows
+	interim       bool // the piece is a question, or about one: the reply is still to come
 }
 
 // postFunc accepts a message under an id that newID returned.

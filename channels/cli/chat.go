@@ -36,31 +36,31 @@ type chat struct {
 	thoughts thoughts
 
 	mu       sync.Mutex
-	free     *sync.Cond // when locked becomes false, or closed true
+	free     *sync.Cond // signals that locked has become false, or closed true
 	locked   bool       // the editor is between two lines, or may be: print nothing
 	open     bool       // the chat draws on the screen
 	closed   bool       // the chat has ended
 	screen   *screen
 	markdown *typesetter
 
-	pending   []sent // messages that wait for their reply, in order
-	first     string // the first message that was written in this chat; "" = none yet
-	asked     string // the message whose run waits for an answer of the user; "" = none
+	pending   []sent // messages that wait for their reply, the oldest first
+	first     string // ID of the first message that was written in this chat; "" = none yet
+	asked     string // ID of the message whose run waits for an answer of the user; "" = none
 	live      liveAnswer
-	delivered string // the newest message that is answered
+	delivered string // ID of the newest message that is answered
 	armed     bool   // Ctrl-C was pressed with nothing to stop; a second press leaves
 	leave     bool
 	hint      []string
 	prompt    string
-	line      []rune // being edited
-	cursor    int    // in line
+	line      []rune // the input line that is being edited
+	cursor    int    // place of the cursor in line
 }
 
 // sent is a message of the user.
 type sent struct {
 	id    string
 	text  string // as typed
-	shown bool   // printed above; else it waits in the region
+	shown bool   // the message is printed above the region; else it waits in the region
 	stop  bool   // the /stop of a Ctrl-C, which is never printed
 }
 
@@ -69,7 +69,7 @@ type liveAnswer struct {
 	address string
 	text    string
 	printed string // the beginning of text that scrolled out of the region and stays
-	head    head   // what has to stand before the rest when it is rendered
+	head    head   // what has to stand before the rest of text when that is rendered
 }
 
 // rest returns the part of a text, which begins with printed, that is not printed yet.

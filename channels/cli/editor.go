@@ -55,8 +55,8 @@ type editor struct {
 	raw      *rawMode
 	events   editorEvents
 	commands []Command
-	searched string            // what the search in the history shows
-	pastes   map[string]string // by label
+	searched string            // what the search in the history shows below the line
+	pastes   map[string]string // texts of pastes, by the label that the line shows
 	pasted   int
 }
 

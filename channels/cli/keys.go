@@ -28,17 +28,17 @@ var newlineKeys = []string{"\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[27;2;13~"}
 // bracketed paste into one pasteMark, and sends Ctrl-C when the input or the channel
 // ends, so that a half-typed line is not entered.
 type keyReader struct {
-	chunks chan []byte   // from the terminal; closed at its end
+	chunks chan []byte   // bytes from the terminal; closed at its end
 	stop   chan struct{} // closed by end
 	once   sync.Once
 
 	// Read's own, one caller at a time.
-	out     bytes.Buffer // for the editor
-	raw     []byte       // read and not yet understood
+	out     bytes.Buffer // keys that the editor has not read yet
+	raw     []byte       // bytes of an unfinished key or paste
 	pasting bool
 
 	mu     sync.Mutex
-	pastes []string // in the order of their marks
+	pastes []string // pastes, in the order of their marks in the input
 	ended  bool
 }
 

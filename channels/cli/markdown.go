@@ -15,7 +15,7 @@ const (
 	maxMeasure = 110      // columns beyond which prose is hard to read
 	minMeasure = 20       // columns that prose gets in any terminal
 	maxRender  = 64 << 10 // bytes beyond which markdown is shown as it is
-	maxDepth   = 24       // levels beyond which the same is done: their indents leave no room for text
+	maxDepth   = 24       // levels of nesting beyond which the same is done: their indents leave no room for text
 )
 
 // typesetter renders answers for the terminal. It uses the terminal's own colours,
@@ -89,7 +89,7 @@ func (m *typesetter) tableBehind(src string, at int) (found tablePlace, ok bool)
 
 // tablePlace is where a table is in a text.
 type tablePlace struct {
-	columns  tableColumns // with room for cells that are longer than those so far
+	columns  tableColumns // columns, with room for cells that are longer than those so far
 	rows, to int          // offsets of its rows, which are behind its first two lines, and of its end
 }
 

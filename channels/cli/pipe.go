@@ -19,17 +19,17 @@ import (
 // pipe is the frontend without a terminal: a message in, its reply out.
 type pipe struct {
 	in      io.Reader
-	message string // the only one; "" = in is read
+	message string // the only message; "" = in is read
 	lines   bool   // every line of in is a message
 	errOut  io.Writer
 
 	mu      sync.Mutex // guards out and waiting
 	out     io.Writer
-	waiting string        // the message whose reply is due
-	asked   string        // the message whose run waits for an answer of the user; "" = none
-	failed  string        // the message that has no answer: its reply says why
-	failure bool          // there was such a message
-	replied chan struct{} // closed when it was printed
+	waiting string        // ID of the message whose reply is due
+	asked   string        // ID of the message whose run waits for an answer of the user; "" = none
+	failed  string        // ID of the message that got no answer, and whose reply says why
+	failure bool          // a message got no answer
+	replied chan struct{} // closed when the reply that is waited for was printed
 
 	broken chan error // why replies can't be written
 

@@ -11,7 +11,7 @@ import (
 
 const (
 	recapTurns = 3
-	recapLines = 8 // of each message, as the terminal shows them
+	recapLines = 8 // lines that are shown of each message
 )
 
 // recap renders where a conversation was left: its last turns, with who wrote and when, for

@@ -22,8 +22,8 @@ type renderer struct {
 	src     []byte
 	palette palette
 	width   int
-	fixed   tableColumns // of a table whose upper rows are on the screen already
-	shown   int          // the lines before the rows of that table; -1: it has none
+	fixed   tableColumns // columns of a table whose upper rows are on the screen already
+	shown   int          // number of lines above the rows of that table; -1: there is no such table
 	lines   []string
 
 	first, rest string  // what the next line begins with, and the lines after it

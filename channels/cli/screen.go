@@ -28,16 +28,16 @@ type screen struct {
 	tty  *tty
 	size func() (width, height int)
 
-	width, height int   // as of the last look
+	width, height int   // size of the terminal when it was last asked for
 	drawn         []int // the columns of each line of the region on the screen
-	typed         []int // likewise of the rows of the line being edited, above the cursor
-	column        int   // of the cursor
+	typed         []int // the columns of each row of the line being edited, above the cursor
+	column        int   // column of the cursor
 }
 
 // input is the line being edited, as it is drawn.
 type input struct {
 	rows        []string
-	row, column int // of the cursor
+	row, column int // place of the cursor
 }
 
 // look asks for the terminal's size.

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	minColumn = 8 // width to which a table's column may be squeezed
-	rowBreak  = 3 // width of what stands between two cells
+	minColumn = 8 // columns to which a column of a table may be squeezed
+	rowBreak  = 3 // columns of what stands between two cells
 )
 
 // table lays out a table in columns, and wraps the cells where it would be wider

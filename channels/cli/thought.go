@@ -16,8 +16,8 @@ const ThoughtCommand = "/thought"
 // thoughts measures how long the model thinks before an answer. It is safe for concurrent use.
 type thoughts struct {
 	mu            sync.Mutex
-	address       string    // the message that is answered; "" = no thoughts
-	began, latest time.Time // the first piece of the call under way, and the latest one
+	address       string    // ID of the message that is answered; "" = no thoughts
+	began, latest time.Time // when the first piece of the call under way came, and when the latest one
 }
 
 // grow notes that a piece of the thoughts for an address came.

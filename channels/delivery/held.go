@@ -13,12 +13,12 @@ import (
 // heldSession tracks the replies of a session that are set aside. The session's queue
 // owns it while there is one, otherwise the sender's goroutine.
 type heldSession struct {
-	waiting bool          // there may be replies that are set aside
-	newest  time.Time     // when the newest of them was set aside
-	tried   time.Time     // when they were tried last
+	waiting bool          // the session may have replies that are set aside
+	newest  time.Time     // when the newest of these replies was set aside
+	tried   time.Time     // when these replies were tried last
 	took    time.Duration // how long the last round of attempts took
-	behind  int64         // ID of the delivery after which an interrupted round goes on; 0: none was interrupted
-	timer   *time.Timer   // starts the next round; nil: none
+	behind  int64         // ID of the delivery after which an interrupted round goes on; 0: no round was interrupted
+	timer   *time.Timer   // starts the next round; nil: no round is planned
 }
 
 const (

@@ -16,7 +16,7 @@ type queue struct {
 	key       conversation.Key
 	held      *heldSession
 	flush     <-chan struct{} // closed when the gateway ends
-	ready     chan struct{}   // there is something to send
+	ready     chan struct{}   // signals that there is something to send
 	end       chan bool       // the sender's answer to idle: true if it has removed the queue, false if there is work
 	ended     int64           // the newest delivery that was brought to its end, or set aside
 	apart     int64           // the newest delivery whose pictures the platform refused as an album
@@ -24,8 +24,8 @@ type queue struct {
 	elsewhere bool            // another node of a cluster sends what is not sent; read it after idle
 
 	mu      sync.Mutex
-	replies []conversation.Delivery // as committed, not yet sent
-	inStore bool                    // replies have to be read from the store
+	replies []conversation.Delivery // replies as they were committed that are not sent yet
+	inStore bool                    // further replies have to be read from the store
 }
 
 const (

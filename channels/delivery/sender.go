@@ -43,19 +43,19 @@ type Sender struct {
 	log      *slog.Logger
 	observe  func(activity.Outcome) // nil: outcomes are not reported
 	patience time.Duration          // how long a reply may hold up its session
-	account  conversation.Account   // whose replies it sends, set by Run
+	account  conversation.Account   // the bot whose replies are sent; set by Run
 
 	work  chan work
 	idle  chan *queue
 	done  chan struct{}
 	files chan struct{} // holds one element for each queue that has files in memory
-	read  atomic.Int64  // the newest delivery that a queue has read from the store
+	read  atomic.Int64  // ID of the newest delivery that a queue has read from the store
 
 	mu      sync.Mutex
-	sending map[conversation.Key]int    // by session: replies that wait for its queue, and 1 for the queue
-	after   map[conversation.Key]func() // by session: what AfterSending was given last
+	sending map[conversation.Key]int    // by session: number of replies that wait for its queue, and 1 while it has a queue
+	after   map[conversation.Key]func() // by session: the function that AfterSending was given last
 
-	unmarked sync.Map // by ID, finished deliveries that can't be marked, since the store is damaged there
+	unmarked sync.Map // finished deliveries, by ID, that can't be marked because the store is damaged there
 }
 
 // New returns the sender of a channel. Run starts it.
@@ -81,8 +81,8 @@ func New(sink channels.Sink, outbox Outbox, log *slog.Logger, options ...Option)
 // work is a session that has something to be sent.
 type work struct {
 	key   conversation.Key
-	reply *conversation.Delivery // nil: it has to be read from the store
-	swept bool                   // found by the sweep: the session may have a queue already
+	reply *conversation.Delivery // nil: the session's due replies have to be read from the store
+	swept bool                   // a sweep has found the reply: the session may have a queue already
 }
 
 // Enqueue passes replies that a run has committed, in the order given. It blocks

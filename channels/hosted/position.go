@@ -8,8 +8,8 @@ import (
 // Position is how much of a session a client has received. It consists of numbers
 // of the store, so that a stream continues there after the gateway's restart.
 type Position struct {
-	Conversation string // ID, "" for one without messages
-	Seq          int64  // of the newest message
+	Conversation string // ID of the conversation; "" if it has no messages
+	Seq          int64  // seq of the newest message
 	Notice       int64  // ID of the newest notice
 }
 

@@ -39,7 +39,7 @@ func (u Uploads) MaxFile() int64 { return u.Most }
 // Put stores a file as it is read, and returns it as the attachment of an inbound of the
 // session. See [MediaType] for the declared one. The errors are those of files.Put.
 func (u Uploads) Put(ctx context.Context, key conversation.Key, name, declared string, body io.Reader) (media.Attachment, error) {
-	const sniffed = 512 // bytes, of http.DetectContentType
+	const sniffed = 512 // bytes that http.DetectContentType looks at
 	buffered := bufio.NewReaderSize(body, sniffed)
 	head, _ := buffered.Peek(sniffed) // an error comes again when it is read
 	mediaType := MediaType(declared, head)

@@ -70,11 +70,11 @@ type splitter struct {
 	limit  int
 	units  Units
 	fences []Fence
-	code   []Range // the same, for Cut
+	code   []Range // the ranges of fences, for Cut
 
-	seen  int    // how far the text was looked at for line ends
-	body  int    // where the line at seen goes on behind its quote marks
-	quote string // those marks
+	seen  int    // offset up to which the text was searched for line ends
+	body  int    // offset at which the text of the line at seen begins, behind its quote marks
+	quote string // the quote marks of the line at seen
 }
 
 // findFences finds the blocks to close and open again, without those whose

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	life           = 15 * time.Minute // how long a preview waits for more text before its run counts as dead
-	requestTimeout = 15 * time.Second // of one request, see Request
+	life           = 15 * time.Minute // how long a preview may get no text before its run counts as dead
+	requestTimeout = 15 * time.Second // time for one request of Show, see Request
 )
 
 // Config is what a Board needs of its adapter. A is the adapter's address.
@@ -39,19 +39,19 @@ type Config[A any] struct {
 // Preview is an answer that is being written.
 type Preview[A any] struct {
 	To A      // where the reply goes
-	ID string // of the message that shows it, "" for none; of Show until Take has returned
+	ID string // ID of the message that shows the answer; "" if there is none. Only Show may use it until Take has returned
 
 	place string
 	run   string
 	stop  context.CancelFunc
 	done  chan struct{} // closed when the goroutine has ended
-	noted chan struct{} // there is a newer text
-	hurry chan struct{} // it is shown without waiting for the pace
+	noted chan struct{} // signals that text has changed
+	hurry chan struct{} // signals that text is to be shown without waiting for the pace
 
 	// Guarded by Board.mu.
-	text  string   // the newest
-	taken bool     // the reply takes its place
-	next  *note[A] // what the next run has written meanwhile; nil for nothing
+	text  string   // the newest text of the answer
+	taken bool     // the reply takes the place of the preview
+	next  *note[A] // what the next run has written meanwhile; nil if it has written nothing
 }
 
 // note is a text that waits until the place is free.

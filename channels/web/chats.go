@@ -23,8 +23,8 @@ const listed = 100
 // chats is the list of chats in the sidebar.
 type chats struct {
 	Pinned, Open, Archived   []chat
-	OlderOpen, OlderArchived string // the addresses of the pages that follow, "" for none
-	InArchive                bool   // the page shows one of the archived ones
+	OlderOpen, OlderArchived string // addresses of the pages with older chats; "" for none
+	InArchive                bool   // the page shows a chat of Archived
 }
 
 // chat is a line of the list.
@@ -33,7 +33,7 @@ type chat struct {
 	Name            string // of the chat, in addresses
 	Current, AtWork bool
 	Pinned          bool
-	Archived        bool // a conversation that can be continued
+	Archived        bool // it is an archived conversation, which can be continued
 	UsedAt          time.Time
 }
 
@@ -153,7 +153,7 @@ type chatsPage struct {
 	Side  side
 	Title string
 	Lines []chat
-	Older string // address of the page that follows, "" for none
+	Older string // address of the page with older chats; "" for none
 }
 
 // fragment is a part of a page for its script: HTML, and the address of the part that follows.

@@ -30,16 +30,16 @@ type Imports interface {
 
 // ImportStatus is how far the import of a file is, or how it ended.
 type ImportStatus struct {
-	Name    string    `json:"name"` // of the file
+	Name    string    `json:"name"` // name of the file
 	EndedAt time.Time `json:"ended_at"`
-	Added   int       `json:"added"`   // conversations
-	Known   int       `json:"known"`   // that were there already
-	Broken  int       `json:"broken"`  // that can't be read
-	Stopped bool      `json:"stopped"` // by a person
+	Added   int       `json:"added"`   // conversations that were added
+	Known   int       `json:"known"`   // conversations that were there already
+	Broken  int       `json:"broken"`  // conversations that can't be read
+	Stopped bool      `json:"stopped"` // a person has stopped the import
 	Problem string    `json:"problem"` // why the file was not read to its end, or what the import waits for
 
 	UnderWay bool `json:"-"`
-	Percent  int  `json:"percent"` // of the file that is read, while UnderWay
+	Percent  int  `json:"percent"` // percentage of the file that was read; only while UnderWay
 }
 
 // ErrImporting is returned while another file is being imported.
@@ -53,7 +53,7 @@ func (e *BadFileError) Error() string { return e.Err.Error() }
 // importPage is the page that imports a file, and says what was imported.
 type importPage struct {
 	Side    side
-	Problem string // with the file that was sent
+	Problem string // what is wrong with the file that was sent
 	Status  ImportStatus
 }
 

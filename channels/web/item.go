@@ -26,47 +26,47 @@ const (
 // item is one element of a transcript in a page. It never changes, so a page that
 // has one need not be sent it again.
 type item struct {
-	ID   string // in the page
-	Seq  int64  // of the message, or of the one that a notice stands behind; 0 while it waits
-	Run  int64  // that it belongs to, 0 for none; of two runs, the one whose first message came earlier has the smaller number
+	ID   string // id of the HTML element
+	Seq  int64  // seq of the message, or of the message that a notice follows; 0 while the message waits
+	Run  int64  // ID of the run that it belongs to, 0 for none; the ID of a run is that of its first inbound, so runs are ordered by it
 	Kind string
 	Text string
 	At   time.Time
 
 	Waiting    bool       // user: no run has settled it
-	Enclosed   []enclosed // of a user's message, and the pictures and imported files of an answer
-	Stopped    bool       // assistant: cut short
-	Cut        string     // assistant: why it is not whole, in words; "" for a whole one
+	Enclosed   []enclosed // files of a user's message; pictures and imported files of an answer
+	Stopped    bool       // assistant: a person has stopped the answer
+	Cut        string     // assistant: why the answer is incomplete, in words; "" if it is complete
 	Unfinished bool       // assistant: the model can go on with it
 	Calling    bool       // assistant: tools are called next, and the answer follows
-	Calls      []toolUse  // tools
-	Thought    string     // assistant: what the model thought before it
+	Calls      []toolUse  // tools: the tool calls, with their results
+	Thought    string     // assistant: what the model thought before the answer
 	By         string     // assistant: the model, and the agent if it is not the usual one
 	Warnings   []string   // what readers should know beside the text, as Markdown
 
-	Versions *versions // user, assistant: it is one of several, nil for the only one
+	Versions *versions // user, assistant: the versions of the message; nil if it is the only one
 
-	Asked  string // notice: the command
+	Asked  string // notice: the command that it answers
 	Failed bool   // notice: the run that it tells of has failed
 	Offers []conversation.Action
 	File   *file
 
-	Action string // of its forms, "" where nothing can be sent
+	Action string // address to which its forms are sent; "" where nothing can be sent
 }
 
 // versions are those of a message that was edited, or of an answer that was made anew.
 type versions struct {
 	Number, Count int
-	Before, After int64 // the seqs of the versions next to it, 0 for none
+	Before, After int64 // seqs of the versions before and after this one; 0 for none
 }
 
 // enclosed is a picture or a file that came with a message.
 type enclosed struct {
 	Name    string
-	Picture string // its address, "" for a file
-	URL     string // where the file can be had, "" for one that is not kept
-	Problem string // why it could not be kept or read
-	Text    string // of a file that was read
+	Picture string // address of a picture; "" for another file
+	URL     string // address of the file; "" if the file is not kept
+	Problem string // why the file could not be kept or read
+	Text    string // text that the model is shown of the file
 }
 
 // toolUse is a tool call with its result.
@@ -74,7 +74,7 @@ type toolUse struct {
 	ID, Name, Arguments string
 	Done                bool
 	Result, Error       string
-	Pictures            []enclosed // of the result
+	Pictures            []enclosed // pictures of the result
 }
 
 // file is a file that a notice offers for download.

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	foundOnPage = 20     // conversations
-	mostSkipped = 10_000 // of what was found, the page that follows
+	foundOnPage = 20     // conversations on a page of results
+	mostSkipped = 10_000 // results that may be skipped, page by page
 	aroundHit   = 20     // messages behind a hit, on the page that it leads to
 )
 
@@ -42,7 +42,7 @@ type foundHit struct {
 	URL, Who string
 	At       time.Time
 	Snippet  fulltext.Snippet
-	File     *search.FilePage // in which the words are, else nil
+	File     *search.FilePage // the page of a file in which the words are; nil if they are in the message
 }
 
 // showFound searches the titles and the texts of all chats: for a script it answers with a fragment, for a browser with a

@@ -17,7 +17,7 @@ import (
 type settingsPage struct {
 	Side          side
 	Title, URL    string
-	Done, Problem string // what was just done, and why something was not; "" for nothing
+	Done, Problem string // what was just done, or why it was not done; "" for nothing
 	Instructions  string
 	Reminders     []shownReminder
 }

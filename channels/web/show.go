@@ -17,8 +17,8 @@ import (
 // side is the sidebar of a page.
 type side struct {
 	Chats   chats
-	Words   string // that were searched for
-	Links   []link // to other parts of the gateway
+	Words   string // words that were searched for
+	Links   []link // links to other parts of the gateway
 	SignOut bool   // there is something to sign out of
 }
 
@@ -34,12 +34,12 @@ func (c *Channel) side(r *http.Request, address string) (side, error) {
 type chatPage struct {
 	Side                              side
 	Name, Conversation, Title, At     string
-	URL                               string // of the chat
-	Address                           string // of the conversation
+	URL                               string // address of the chat
+	Address                           string // address of the conversation
 	FreshID                           string
 	Stored, Empty, ReadOnly, InMiddle bool
 	Entries, Waiting                  []item
-	Earlier                           string // address of the page before, "" for none
+	Earlier                           string // address of the page with earlier messages; "" for none
 	Working                           bool
 	Calls                             []toolUse
 	Answer                            template.HTML

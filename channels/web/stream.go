@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	pace      = 100 * time.Millisecond // at least, between two updates of an answer
-	byteCost  = 2 * time.Microsecond   // of pause for each byte that was sent: half a megabyte a second at most
-	workShare = 10                     // at most one part in this many of the time goes into making updates
+	pace      = 100 * time.Millisecond // shortest time between two updates of an answer
+	byteCost  = 2 * time.Microsecond   // pause for each byte that was sent: half a megabyte a second at most
+	workShare = 10                     // the pause is at least this many times as long as the update took to make
 )
 
 // beatEvent is a sign of life. It is an event, and not a comment as the standard
@@ -34,7 +34,7 @@ type update struct {
 	Working *bool          `json:"working,omitempty"`
 	Calls   *template.HTML `json:"calls,omitempty"`
 	Keep    int            `json:"keep,omitempty"`   // blocks of the answer that stay
-	Blocks  *template.HTML `json:"blocks,omitempty"` // what comes behind these
+	Blocks  *template.HTML `json:"blocks,omitempty"` // HTML of the blocks that follow them
 	Title   *string        `json:"title,omitempty"`
 	Chats   *template.HTML `json:"chats,omitempty"`
 }
@@ -51,10 +51,10 @@ type stream struct {
 	channel *Channel
 	name    string
 	events  *httpserver.Events
-	watch   *activity.Watch // this chat, with the progress of runs
-	all     *activity.Watch // all chats, and what the store holds of them
+	watch   *activity.Watch // watches this chat, with the progress of its runs
+	all     *activity.Watch // watches all chats for what is stored
 
-	at      hosted.Position // what the page has
+	at      hosted.Position // how much of the chat the page has
 	shown   shown
 	started bool
 }
@@ -62,7 +62,7 @@ type stream struct {
 // shown is what the page shows. It holds only hashes of the HTML, since there may
 // be a thousand pages.
 type shown struct {
-	ids                   []string // of the entries
+	ids                   []string // IDs of the entries
 	working               bool
 	run                   int64
 	title                 string

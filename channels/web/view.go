@@ -29,11 +29,11 @@ const (
 type view struct {
 	conversation.Conversation
 	stored   bool // the conversation has messages
-	damaged  bool // and they can't be read, since the file of the store is damaged
+	damaged  bool // the messages can't be read, because the database is damaged there
 	entries  []item
-	earlier  int64 // seq before which there are more messages, 0 for none
-	replaced int64 // seq of the message that an edit which waits replaces, 0 for none: the page shows the edit instead of its turn
-	oldest   int64 // id of the first message that waits, 0 for none
+	earlier  int64 // seq before which there are more messages; 0 for none
+	replaced int64 // seq of the message that a waiting edit replaces; 0 for none. The page shows the edit in place of that turn
+	oldest   int64 // inbound ID of the first message that waits; 0 for none
 	waiting  []item
 	asides   []item // notices of commands that came while a message waited, and were carried out at once
 	progress activity.Progress

@@ -17,10 +17,10 @@ import (
 type Screen struct {
 	mu            sync.Mutex
 	width, height int
-	lines         [][]rune // all since the start; the last height are the screen
-	row, col      int      // row counts from the first line of all
+	lines         [][]rune // all lines since the start, of which the last height are on the screen
+	row, col      int      // place of the cursor; row counts from the first of lines
 	nowrap        bool
-	held          []byte // an unfinished sequence
+	held          []byte // the beginning of an escape sequence that is not complete
 	unknown       []string
 }
 
