@@ -11,18 +11,18 @@ import (
 
 // address is where a reply goes.
 type address struct {
-	Channel string `json:"channel"`            // or thread, or DM
+	Channel string `json:"channel"`            // ID of the channel, thread or DM to which the reply goes
 	Source  string `json:"source"`             // the message or interaction that is answered
-	ReplyTo string `json:"reply_to,omitempty"` // message that the reply refers to
+	ReplyTo string `json:"reply_to,omitempty"` // ID of the message that the reply refers to
 
-	Parent string `json:"parent,omitempty"` // of a thread that is opened on Source when it is needed
-	Name   string `json:"name,omitempty"`   // of that thread
+	Parent string `json:"parent,omitempty"` // ID of the channel in which a thread is opened on Source for the reply; "" = no thread is opened
+	Name   string `json:"name,omitempty"`   // name of that thread
 	Own    bool   `json:"own,omitempty"`    // the bot has opened the thread, and may rename it
 
 	Answer *answering `json:"answer,omitempty"` // Source is an interaction
 
-	Server string `json:"server,omitempty"` // of the place that was written in
-	Within string `json:"within,omitempty"` // the channel of a thread that was written in
+	Server string `json:"server,omitempty"` // ID of the server where the message was written
+	Within string `json:"within,omitempty"` // ID of the channel whose thread the message was written in
 }
 
 // answering is how an interaction is answered.
@@ -30,9 +30,9 @@ type answering struct {
 	Application string `json:"application"`
 	Token       string `json:"token"`
 	User        string `json:"user"`
-	DM          bool   `json:"dm,omitempty"`        // used where nobody else reads
+	DM          bool   `json:"dm,omitempty"`        // the interaction came from a DM with the bot
 	Private     bool   `json:"private,omitempty"`   // the answer is for the user alone
-	Component   bool   `json:"component,omitempty"` // a button, whose message is edited
+	Component   bool   `json:"component,omitempty"` // the interaction is a press of a button, whose message is edited
 }
 
 func (a address) String() string {

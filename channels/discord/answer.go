@@ -37,7 +37,7 @@ func (c *Channel) answer(ctx context.Context, to address, d conversation.Deliver
 	return c.answerInWords(ctx, to, d, p)
 }
 
-const deferralRetry = 200 * time.Millisecond // while another node sends the first response to an interaction
+const deferralRetry = 200 * time.Millisecond // wait between two checks whether another node has sent the first response to an interaction
 
 // isDeferredElsewhere reports whether another node may still have to send the first response to an
 // interaction: the node that has received it, and may be slower than this one.

@@ -65,8 +65,8 @@ type request struct {
 	method, url string
 	limit       string
 	body        any            // sent as JSON; nil: none
-	file        *channels.File // sent along; nil: none
-	isPreview   bool           // goes on when ctx ends: see preview.Request
+	file        *channels.File // the file that is sent with the body; nil: none
+	isPreview   bool           // the request goes on when ctx ends, see preview.Request
 }
 
 // call makes a request and decodes its answer into out, which may be nil. It
@@ -142,7 +142,7 @@ func lockBucket(ctx context.Context, limiter *discordgo.RateLimiter, limit strin
 type refusal struct {
 	status     int    // of HTTP
 	code       int    // of Discord: https://discord.com/developers/docs/topics/opcodes-and-status-codes#json
-	message    string // with the fields that are wrong
+	message    string // Discord's message, with the fields that it objects to
 	retryAfter time.Duration
 }
 

@@ -19,7 +19,7 @@ const (
 
 	rowComponent    = 1
 	buttonComponent = 2
-	secondaryStyle  = 2 // grey
+	secondaryStyle  = 2 // a grey button
 )
 
 // component is a button, or a row of them.
@@ -27,7 +27,7 @@ type component struct {
 	Type       int         `json:"type"`
 	Style      int         `json:"style,omitempty"`
 	Label      string      `json:"label,omitempty"`
-	CustomID   string      `json:"custom_id,omitempty"` // the command that a press gives
+	CustomID   string      `json:"custom_id,omitempty"` // the command that a press of the button sends
 	Components []component `json:"components,omitempty"`
 }
 

@@ -32,11 +32,11 @@ type catchUp struct {
 // live events.
 type heldPlace struct {
 	after   uint64             // id of the message after which others may have been missed; 0: only the place is looked up
-	fetched int                // messages so far
-	members map[string]*member // whose roles were asked for, by user
+	fetched int                // number of messages that were fetched so far
+	members map[string]*member // members whose roles were asked for, by user ID
 	again   bool               // a new session began while a page was fetched
 	begun   bool
-	guild   string  // from an event
+	guild   string  // ID of the server as an event has named it; "" = not known
 	events  []event // wait until the place is looked up
 }
 
@@ -97,9 +97,9 @@ func (c *catchUp) holdEvent(id string, e event) bool {
 // lookupResult is what a lookup has found.
 type lookupResult struct {
 	id       string
-	place    *place    // nil: Discord does not tell
-	messages []message // that were missed, oldest first: at most a page
-	more     bool      // there are newer ones
+	place    *place    // nil: Discord does not describe the place
+	messages []message // missed messages, oldest first: at most a page
+	more     bool      // there are newer missed messages
 }
 
 // startLookups looks up the places whose turn it is.
@@ -200,8 +200,8 @@ type lookup struct {
 	shards  int // how many the bot is split into
 	id      string
 	bot     string
-	known   *place             // nil: it is asked for
-	after   uint64             // message behind which others may have been missed; 0: none are fetched
+	known   *place             // the place, if it is known; nil: Discord is asked for it
+	after   uint64             // ID of the message after which others may have been missed; 0: none are fetched
 	members map[string]*member // whose roles were asked for, by user; the running look alone touches it
 }
 

@@ -35,13 +35,13 @@ type connection struct {
 	session *discordgo.Session
 	link    *link
 	stuck   bool          // the library may hold the session's lock for ever, see open
-	heard   atomic.Bool   // events came since it was opened
+	heard   atomic.Bool   // an event came since the connection was opened
 	refused atomic.Bool   // Discord did not begin or resume a session
 	ended   chan struct{} // the connection has ended
 
 	mu      sync.Mutex
-	conn    net.Conn // under the websocket
-	dropped bool     // there will be no other
+	conn    net.Conn // the network connection below the websocket
+	dropped bool     // the connection was closed for good: conn is not opened again
 }
 
 // newConnection returns a connection whose handlers only queue events.

@@ -14,22 +14,22 @@ import (
 // https://discord.com/developers/docs/interactions/receiving-and-responding#interaction-response-object-interaction-callback-type
 const (
 	withMessage    = 4
-	withThinking   = 5 // the message comes later
+	withThinking   = 5 // "thinking" is shown until the answer comes as a message
 	withEditLater  = 6 // the message of the button is edited later
 	firstAnswerIn  = 3 * time.Second
-	maxFirstAnswer = 2 * firstAnswerIn // for the request itself, whatever Discord makes of it
+	maxFirstAnswer = 2 * firstAnswerIn // time limit of the request, which may also take longer than Discord waits
 )
 
 // deferrals tracks the first responses to interactions, which Discord requires within three seconds.
 // The answer to an interaction waits for its first response.
 type deferrals struct {
 	mu   sync.Mutex
-	list map[string]*deferral // by interaction, while its token lives
+	list map[string]*deferral // by interaction ID, as long as the interaction's token is valid
 }
 
 type deferral struct {
 	done chan struct{} // closed when Discord has answered
-	err  error         // read it after done
+	err  error         // why the first answer failed; to be read after done is closed
 }
 
 func newDeferrals() *deferrals { return &deferrals{list: map[string]*deferral{}} }

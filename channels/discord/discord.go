@@ -60,7 +60,7 @@ type Channel struct {
 	access       *access.Control
 	previews     *preview.Board[address]
 	threads      *threads
-	renames      sync.WaitGroup // of threads, under way
+	renames      sync.WaitGroup // requests under way that rename threads
 	deferrals    *deferrals
 	health       *health
 	unvisited    *unvisited
@@ -74,7 +74,7 @@ type Channel struct {
 
 	identifyPause time.Duration // identifyPause, likewise
 
-	shards    *nodeShards // with a Node
+	shards    *nodeShards // the shards of this node; nil without a Node
 	splitInto int         // the number of shards that the other nodes use; connect's goroutine alone touches it
 }
 

@@ -22,11 +22,11 @@ import (
 type health struct {
 	tell   HealthFunc
 	log    *slog.Logger
-	checks chan struct{} // a message was refused with 401
+	checks chan struct{} // signals that Discord refused a message with 401
 
 	mu            sync.Mutex
-	state, detail string // of the connections
-	rest          string // why the REST API rejects the token; "": it does not
+	state, detail string // state of the connections to the gateway
+	rest          string // why the REST API rejects the token; "" if it does not
 	told          string // the state that was reported last
 	silent        bool   // other nodes have the shards, and report their state
 }

@@ -21,10 +21,10 @@ const identifyPause = 5*time.Second + time.Second
 type identifyGate struct {
 	pause time.Duration
 	busy  chan struct{} // holds an element while a session begins
-	name  string        // of the role and the gate that the nodes share
+	name  string        // name of the cluster's role for this gate, which all nodes share
 	node  *cluster.Node // nil: the bot has no other node
 	log   *slog.Logger
-	role  *cluster.Role // of whoever entered, with a node
+	role  *cluster.Role // held, where there is a node, while a session begins
 
 	mu   sync.Mutex
 	next time.Time // the earliest start of the next session

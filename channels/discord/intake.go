@@ -26,10 +26,10 @@ type intake struct {
 	me          user
 	application string
 	world       *world
-	seen        map[string]uint64 // the newest message of every known place: one where the bot was addressed
+	seen        map[string]uint64 // ID of the newest message of each place where the bot was ever addressed
 	moved       map[string]bool   // places whose seen is newer than the stored cursor
 	batch       []conversation.Inbound
-	accepted    []func() // what is done once the batch is stored
+	accepted    []func() // functions to call once the batch is stored
 	stored      time.Time
 
 	catching     catchUp
@@ -193,8 +193,8 @@ func (in *intake) advance(p *place, id string) {
 }
 
 const (
-	maxBatch    = 200         // messages that are stored together
-	cursorEvery = time.Minute // marks that moved without a message for the bot are stored so often
+	maxBatch    = 200         // most messages that are stored together
+	cursorEvery = time.Minute // how often cursors are stored that have moved without a message for the bot
 )
 
 // flush stores the batch with the cursors of the places. It retries until the
@@ -238,10 +238,10 @@ func (in *intake) goHelper(do func()) { in.helpers.Go(do) }
 
 // event is what the intake handles: from the gateway, or from its own helpers.
 type event struct {
-	kind  string          // as the gateway calls it: "MESSAGE_CREATE"; or one of those below
-	shard shard           // of the gateway's events
-	data  json.RawMessage // of the gateway's events
-	found *lookupResult   // of placeLookedAt
+	kind  string          // name of the gateway's event, such as "MESSAGE_CREATE", or one of the kinds below
+	shard shard           // shard from which an event of the gateway came
+	data  json.RawMessage // payload of an event of the gateway
+	found *lookupResult   // the result, for kind placeLookedAt
 }
 
 // What helpers tell.
@@ -255,7 +255,7 @@ const (
 type queue struct {
 	mu    sync.Mutex
 	list  []event
-	ready chan struct{} // there are events
+	ready chan struct{} // signals that there are events
 }
 
 func newQueue() *queue { return &queue{ready: make(chan struct{}, 1)} }

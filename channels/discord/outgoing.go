@@ -35,11 +35,11 @@ type outgoing struct {
 	Enforce    bool         `json:"enforce_nonce,omitempty"`
 	Mentions   mentions     `json:"allowed_mentions"`
 	Reference  *replyTo     `json:"message_reference,omitempty"`
-	Components *[]component `json:"components,omitempty"`  // nil: as they are
-	Files      *[]fileIndex `json:"attachments,omitempty"` // of an edit, all that the message has then; nil: those sent along
+	Components *[]component `json:"components,omitempty"`  // nil: those of the message stay
+	Files      *[]fileIndex `json:"attachments,omitempty"` // all files that an edited message keeps; nil: those that are sent along
 	Flags      int          `json:"flags,omitempty"`
 	file       *channels.File
-	isPreview  bool // its request is not cut short when the reply comes
+	isPreview  bool // the request is not cut short when the reply comes
 }
 
 // fileIndex names a file that is sent along, from 0:
@@ -114,7 +114,7 @@ func (c *Channel) remove(ctx context.Context, channel, id string) error {
 const (
 	alreadyAnswered    = 40060
 	missingPermissions = 50013
-	invalidToken       = 50027 // of an interaction
+	invalidToken       = 50027 // code of an error: the token of an interaction is not valid
 	invalidForm        = 50035
 	threadArchived     = 50083
 	cannotReply        = 160002

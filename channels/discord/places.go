@@ -11,10 +11,10 @@ import (
 type place struct {
 	id     string
 	guild  string // "" for a DM
-	parent string // of a thread: its channel
+	parent string // ID of the channel in which a thread is
 	name   string
 	kind   int
-	owner  string // of a thread
+	owner  string // ID of the user who opened a thread
 	newest uint64 // id of the newest message when the connection began; 0 = unknown
 }
 

@@ -55,7 +55,7 @@ type shard struct{ id, of int }
 type plan struct {
 	shards   []shard
 	together int           // shards that may identify at once, every identifyPause
-	wait     time.Duration // until sessions may be begun at all
+	wait     time.Duration // time until a session may begin
 }
 
 // connect keeps every shard of this process connected until ctx ends. While
@@ -168,8 +168,8 @@ func (c *Channel) planOf(told discordgo.GatewayBotResponse) plan {
 type status struct {
 	channel *Channel
 	mu      sync.Mutex
-	shards  int          // of this process
-	up      map[int]bool // by shard, once it is known
+	shards  int          // number of the shards that this process serves
+	up      map[int]bool // whether a shard is connected, by its number, once that is known
 }
 
 // begin adds a shard of this node.

@@ -34,10 +34,10 @@ var errMoreShards = errors.New("discord: the other nodes have split the bot into
 // nodeShards are the shards whose roles this node holds.
 type nodeShards struct {
 	mu      sync.Mutex
-	ends    map[int]context.CancelFunc // by shard
-	attends bool                       // this node counts among those that have shards
-	nodes   map[int64]bool             // those that were alive at the latest look
-	wake    chan struct{}              // balance again
+	ends    map[int]context.CancelFunc // by the number of the shard: ends its connection
+	attends bool                       // this node counts among the nodes that share the shards
+	nodes   map[int64]bool             // IDs of the nodes that were alive when nodesChanged was last called
+	wake    chan struct{}              // signals that the shards are to be balanced again
 }
 
 func newNodeShards() *nodeShards {

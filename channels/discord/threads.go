@@ -18,7 +18,7 @@ const (
 	maxThreadName = 100  // https://discord.com/developers/docs/resources/channel#start-thread-from-message
 	archiveAfter  = 1440 // minutes of silence until Discord hides a thread: a day
 
-	maxThreads = 10_000 // remembered; then they are asked for again
+	maxThreads = 10_000 // threads that are remembered; beyond that, Discord is asked for them again
 )
 
 // threads opens the threads that mentions ask for. A thread on a message has the
@@ -26,16 +26,16 @@ const (
 type threads struct {
 	mu     sync.Mutex
 	known  map[string]*thread
-	closed map[string]time.Time // channels where the bot may open none, until when that is believed
+	closed map[string]time.Time // channels in which the bot may open no threads, and when that is tried again
 }
 
 // thread is a thread that has to be opened.
 type thread struct {
 	mu      sync.Mutex // held while Discord is asked
 	open    bool
-	found   bool   // it was there already, opened by an earlier process or by a person
+	found   bool   // the thread was there already, opened by an earlier process or by a person
 	refused bool   // Discord does not let the bot open it
-	title   string // that it gets once it is open, "" = the name in the address
+	title   string // name that the thread gets once it is open; "" = the name in the address
 }
 
 // isSettled reports whether Discord has answered the request for the thread.

@@ -96,7 +96,7 @@ type (
 		Members     []member  `json:"members"` // the bot is among them
 		JoinedAt    string    `json:"joined_at"`
 		Owner       string    `json:"owner_id"`
-		System      string    `json:"system_channel_id"` // in which Discord welcomes newcomers
+		System      string    `json:"system_channel_id"` // ID of the channel in which Discord welcomes newcomers
 	}
 
 	role struct {
@@ -121,7 +121,7 @@ type (
 		ID        string   `json:"id"`
 		ChannelID string   `json:"channel_id"`
 		GuildID   string   `json:"guild_id"`
-		Channel   *channel `json:"channel"` // of interactions only
+		Channel   *channel `json:"channel"` // only in interactions
 	}
 
 	threadList struct {
@@ -147,7 +147,7 @@ type (
 		User          *user    `json:"user"`
 		Message       *struct {
 			Flags int `json:"flags"`
-		} `json:"message"` // whose button was pressed
+		} `json:"message"` // the message whose button was pressed
 		Data struct {
 			Name     string   `json:"name"`
 			CustomID string   `json:"custom_id"`

@@ -11,9 +11,9 @@ import (
 // address is where a reply goes.
 type address struct {
 	Chat    int64  `json:"chat"`
-	Topic   int64  `json:"topic,omitempty"`    // of a forum
-	ReplyTo int64  `json:"reply_to,omitempty"` // message that the reply refers to
-	Edit    int64  `json:"edit,omitempty"`     // message of the bot that the reply takes the place of
+	Topic   int64  `json:"topic,omitempty"`    // ID of the topic of a forum; 0 = none
+	ReplyTo int64  `json:"reply_to,omitempty"` // ID of the message that the reply refers to
+	Edit    int64  `json:"edit,omitempty"`     // ID of the bot's message that is edited into the reply
 	Alone   *alone `json:"alone,omitempty"`    // nil: everybody in the chat sees the reply
 }
 

@@ -16,8 +16,8 @@ import (
 
 const (
 	requestTimeout = 30 * time.Second
-	uploadTimeout  = 5 * time.Minute // of a file of several megabytes on a slow line
-	maxIdleConns   = 256             // connections kept for that many chats at once
+	uploadTimeout  = 5 * time.Minute // time to send a file of several megabytes on a slow line
+	maxIdleConns   = 256             // idle connections that are kept, for as many chats that are answered at once
 	maxDrain       = 1 << 18         // bytes of an unread response that are drained so that its connection can be reused
 	maxHead        = 1 << 10         // bytes of a response that are kept for the error if it can't be read
 )
@@ -25,7 +25,7 @@ const (
 // api calls the methods of the Bot API.
 type api struct {
 	token    string
-	endpoint string // a format for token and method
+	endpoint string // format of the URL, with the token and the method as arguments
 	http     *http.Client
 }
 
@@ -135,7 +135,7 @@ func (a *api) redactText(text string) string {
 type doer struct {
 	ctx  context.Context
 	http *http.Client
-	body *body // nil until there is one
+	body *body // body of the response; nil before it has come
 }
 
 // Do turns every failure of a server into errServer, whatever its body, which may

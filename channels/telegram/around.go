@@ -20,7 +20,7 @@ type origin struct {
 	User       *account `json:"sender_user"`
 	HiddenName string   `json:"sender_user_name"`
 	SenderChat *account `json:"sender_chat"`
-	Chat       *account `json:"chat"` // a channel
+	Chat       *account `json:"chat"` // the channel that published the message
 	Signature  string   `json:"author_signature"`
 }
 
@@ -74,11 +74,11 @@ func (f *forwarding) forwardedFrom() string {
 
 // reply is the message, or the part of it, that another message replies to.
 type reply struct {
-	name  string   // of its author
-	by    *account // its author, nil if unknown
+	name  string   // name of the author
+	by    *account // the author; nil if unknown
 	text  string
 	files []named
-	own   bool // the sender has chosen the text, as a part of the message
+	own   bool // the sender has selected text as a part of the message
 }
 
 // repliedTo returns what the message replies to, nil for nothing. The service

@@ -40,7 +40,7 @@ func (m *message) album() string {
 const (
 	maxAlbumID = 64  // bytes of an id
 	albumSize  = 10  // messages of an album: https://core.telegram.org/bots/api#sendmediagroup
-	maxAlbums  = 500 // that are remembered at once
+	maxAlbums  = 500 // albums that are remembered at once
 	albumWait  = time.Minute
 )
 
@@ -54,8 +54,8 @@ type albums struct {
 // album is an album whose newest message is less than a minute old.
 type album struct {
 	at   time.Time
-	ours bool     // a message of it is for the bot
-	held []update // its messages before that one
+	ours bool     // a message of the album is for the bot
+	held []update // messages of the album that came before ours was set
 }
 
 // hold keeps an update of an album until one of its messages turns out to be for the
@@ -103,11 +103,11 @@ func (as *albums) enter(id string, now time.Time) *album {
 // that are forwarded with a comment arrive right after the comment, and address nobody.
 type comments struct {
 	mu   sync.Mutex
-	last map[commenter]int64 // Unix time
+	last map[commenter]int64 // Unix time of each commenter's last message
 }
 
 type commenter struct {
-	at address // without what it replies to
+	at address // the chat and topic, without what the message replies to
 	id int64
 }
 

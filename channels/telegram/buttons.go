@@ -16,8 +16,8 @@ import (
 // Limits of buttons: https://core.telegram.org/bots/api#inlinekeyboardbutton
 const (
 	maxButtons      = 20
-	maxLabel        = 60 // characters, which fit a phone
-	maxCallbackData = 64 // bytes
+	maxLabel        = 60 // characters of a label, which fit the screen of a phone
+	maxCallbackData = 64 // bytes of a command
 )
 
 // button stands below a message. A press sends its command.

@@ -25,7 +25,7 @@ type drafts struct {
 	refused atomic.Bool // the server has no drafts: previews are messages, as in groups
 
 	mu    sync.Mutex
-	shown map[address]int64 // drafts, by place
+	shown map[address]int64 // IDs of the drafts that are shown, by place
 }
 
 // draftMark is the beginning of the id of a preview that is shown as a draft.

@@ -16,9 +16,9 @@ import (
 // https://core.telegram.org/bots/api#ephemeral-messages-and-commands
 type alone struct {
 	User    int64  `json:"user"`
-	ReplyTo int64  `json:"reply_to,omitempty"` // ephemeral message of the user
-	Edit    int64  `json:"edit,omitempty"`     // ephemeral message of the bot that the reply replaces
-	Press   string `json:"press,omitempty"`    // id of the press of a button below it
+	ReplyTo int64  `json:"reply_to,omitempty"` // ID of the user's ephemeral message that is answered
+	Edit    int64  `json:"edit,omitempty"`     // ID of the bot's ephemeral message that the reply replaces
+	Press   string `json:"press,omitempty"`    // ID of the callback query, if the user pressed a button below it
 }
 
 // tooLate is sent to the group in place of a reply for one person, when Telegram no longer

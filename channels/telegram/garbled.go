@@ -16,7 +16,7 @@ import (
 type body struct {
 	io.ReadCloser
 	status string
-	head   []byte // at most maxHead
+	head   []byte // the first bytes of the answer, at most maxHead
 	broke  bool
 }
 

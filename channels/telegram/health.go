@@ -12,7 +12,7 @@ import (
 // health is the state of Telegram as getMe and the polls show it. Senders read
 // it.
 type health struct {
-	healthySince atomic.Pointer[time.Time] // when polls began to be answered; nil: the last one was not
+	healthySince atomic.Pointer[time.Time] // since when polls are answered; nil: the last poll failed
 	tell         func(state, detail string)
 
 	mu      sync.Mutex

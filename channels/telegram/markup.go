@@ -10,7 +10,7 @@ import (
 // https://core.telegram.org/bots/api#html-style
 type style struct {
 	quote, pre                                 bool
-	lang                                       string // of pre, may be empty
+	lang                                       string // language of pre; may be empty
 	href                                       string
 	bold, italic, underline, strike, monospace bool
 	tex                                        string // the text is a formula; this is its TeX, which HTML has no element for
@@ -57,7 +57,7 @@ func (s style) tags(to []tag) []tag {
 
 // run is a stretch of text in one style. It ends where the next begins.
 type run struct {
-	end   int // byte
+	end   int // offset in bytes
 	style style
 }
 

@@ -21,8 +21,8 @@ type membership struct {
 
 type status struct {
 	Status   string `json:"status"`
-	IsMember bool   `json:"is_member"`         // of a restricted one
-	CanSend  *bool  `json:"can_send_messages"` // likewise
+	IsMember bool   `json:"is_member"`         // with the status restricted: the person is in the group
+	CanSend  *bool  `json:"can_send_messages"` // with the status restricted: the person may write
 }
 
 // lacks returns what a bot with the status may not do, in words.
@@ -44,9 +44,9 @@ type Groups interface {
 
 // groups are those that this process has stored.
 type groups struct {
-	store Groups // nil: none
+	store Groups // nil: groups are not stored
 	mu    sync.Mutex
-	names map[int64]string // by id
+	names map[int64]string // names of groups, by the ID of the group
 }
 
 // maxGroups is how many groups are remembered; beyond that some are stored again.

@@ -23,7 +23,7 @@ const minSweep = 256
 // pacer delays messages so that Telegram does not have to refuse them.
 type pacer struct {
 	all            *rate.Limiter // nil: no limit
-	sendRate       float64       // of the bot, over all nodes
+	sendRate       float64       // messages a second that the bot may send, over all nodes
 	private, group func() *rate.Limiter
 
 	mu      sync.Mutex
@@ -34,8 +34,8 @@ type pacer struct {
 // pace is the rate limit of one chat. pacer.mu guards its fields.
 type pace struct {
 	limiter *rate.Limiter // nil: no limit
-	until   time.Time     // nothing is sent before, because Telegram said so
-	waiting int           // senders that use it
+	until   time.Time     // nothing is sent before this time, as Telegram has asked for
+	waiting int           // number of senders that wait for this chat
 }
 
 func newPacer(sendRate, chatRate float64) *pacer {

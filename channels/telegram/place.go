@@ -17,7 +17,7 @@ const maxTopics = 10_000
 // topics are the names of topics, as this process has learned them.
 type topics struct {
 	mu    sync.Mutex
-	names map[address]string // by chat and topic; "": the stored name of the place stays
+	names map[address]string // names of topics, by chat and topic; "" = the stored name of the place stays
 }
 
 func (t *topics) learn(at address, name string) {

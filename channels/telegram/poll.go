@@ -21,7 +21,7 @@ import (
 
 const (
 	pollTimeout = 50 * time.Second       // the longest that the server holds a poll
-	pollMargin  = 15 * time.Second       // for the answer to arrive
+	pollMargin  = 15 * time.Second       // further time for the answer to arrive
 	pollPause   = 100 * time.Millisecond // after an empty answer that did not wait
 
 	allowedUpdates = `["message","edited_message","callback_query","my_chat_member","stopped_message_generation"]` // the types of updates that are read
@@ -91,7 +91,7 @@ type self struct {
 	id       int64
 	known    chan struct{} // closed when username is set
 	username string
-	readsAll bool // of groups: privacy mode is off
+	readsAll bool // the bot gets all messages of groups: its privacy mode is off
 	commands []string
 }
 
@@ -310,8 +310,8 @@ const (
 // batch unreadable. Updates are then read one by one until the broken one is found, and in growing
 // batches afterwards.
 type reading struct {
-	offset int64 // the first update that was not accepted yet
-	limit  int   // the most to be read at once
+	offset int64 // ID of the first update that was not accepted yet
+	limit  int   // most updates to read at once
 	broken int   // how often the update at offset could not be read by itself
 }
 

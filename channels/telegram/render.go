@@ -56,7 +56,7 @@ type writer struct {
 	style style
 
 	gap    int  // line ends between two blocks
-	depth  int  // of lists
+	depth  int  // depth of nested lists
 	marked bool // a list marker was just written: the next block follows on its line
 
 	unboxed bool // the checkboxes of tasks are left out

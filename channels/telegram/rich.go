@@ -21,7 +21,7 @@ type richMessage struct {
 type richBlock struct {
 	Type       string          `json:"type"`
 	Text       json.RawMessage `json:"text"` // see richText
-	Size       int             `json:"size"` // of a heading, from 1
+	Size       int             `json:"size"` // level of a heading, from 1
 	Language   string          `json:"language"`
 	Expression string          `json:"expression"`
 	Blocks     []richBlock     `json:"blocks"`

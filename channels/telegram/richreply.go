@@ -21,10 +21,10 @@ import (
 // Limits of rich messages: https://core.telegram.org/bots/api#rich-message-limits
 const (
 	maxRichText    = 32768 // characters
-	maxRichBlocks  = 500   // with those inside of others, items of lists and rows of tables
+	maxRichBlocks  = 500   // blocks, with those inside of others, items of lists and rows of tables
 	maxRichColumns = 20
 
-	maxStyles = 6 // looks of a text inside of one another, which count as depth, too
+	maxStyles = 6 // styles of a text inside of one another, which count as depth, too
 )
 
 // richReplies are replies that are sent as rich messages:
@@ -78,7 +78,7 @@ type sentRich struct {
 type sentBlock struct {
 	Type       string       `json:"type"`
 	Text       any          `json:"text,omitempty"` // see sentText
-	Size       int          `json:"size,omitempty"` // of a heading, from 1, the largest
+	Size       int          `json:"size,omitempty"` // level of a heading, from 1, which is the largest
 	Language   string       `json:"language,omitempty"`
 	Expression string       `json:"expression,omitempty"`
 	Blocks     []sentBlock  `json:"blocks,omitempty"`
@@ -154,7 +154,7 @@ func isRTL(text string) bool {
 // richWriter makes the blocks of a document.
 type richWriter struct {
 	src    []byte
-	count  int  // of blocks, items and rows
+	count  int  // number of blocks, items and rows
 	failed bool // a limit is exceeded, or a block would be empty, which may be refused
 }
 

@@ -101,8 +101,8 @@ type outgoing struct {
 	album    []channels.Part // sent in place of part; nil: none
 	markup   bool
 	rich     string // the rich message that is sent in place of the text, as JSON; "" = none
-	keyboard string // as JSON; "" = none
-	migrated bool   // to another chat than the address says
+	keyboard string // the buttons below the message, as JSON; "" = none
+	migrated bool   // the message goes to the chat that the group of the address has become
 }
 
 // migrate redirects the message to the supergroup that its group became.

@@ -12,7 +12,7 @@ import (
 // Limits of sendMessage: https://core.telegram.org/bots/api#sendmessage
 const (
 	maxUnits  = 4096    // UTF-16 code units after entities parsing
-	maxSource = 1 << 15 // bytes of the text before that, which the server refuses beyond
+	maxSource = 1 << 15 // bytes of a text with its markup; the server refuses longer ones
 	maxRender = 1 << 15 // bytes of markdown that are parsed at once, since parsing is not linear
 
 	maxCaption = 1024 // UTF-16 code units of a text below a file: https://core.telegram.org/bots/api#senddocument

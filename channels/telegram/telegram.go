@@ -30,7 +30,7 @@ type Channel struct {
 	commands  []channels.Command
 	log       *slog.Logger
 	renderer  *renderer
-	fileOver  int // of messages; 0 = never a file
+	fileOver  int // replies of more messages are sent as a file; 0 = never
 	quiet     time.Duration
 	pacer     *pacer
 	health    health
@@ -45,17 +45,17 @@ type Channel struct {
 	rich      richReplies
 	albums    albums
 	comments  comments
-	ephemeral bool // private commands and their answers in groups are
+	ephemeral bool // private commands in groups, and their answers, are sent as ephemeral messages
 	asked     questions
 	free      []string // groups, and "GROUP/TOPIC", where every message is for the bot
 
-	talk     conversation.Talk // that messages of groups take along
+	talk     conversation.Talk // which group talk a message of a group takes along
 	previews *previews
-	helpers  sync.WaitGroup // requests that nothing waits for, but the end of Run
+	helpers  sync.WaitGroup // requests that only the end of Run waits for
 
 	migrations migrations
-	advised    sync.Map                  // groups that the operator was told of, by their ids
-	admins     access.AdminMemory[int64] // of groups, by their ids
+	advised    sync.Map                  // IDs of the groups of which adviseAbout has logged
+	admins     access.AdminMemory[int64] // administrators of groups, by the ID of the group
 
 	botID   int64
 	account conversation.Account

@@ -18,11 +18,11 @@ import (
 // goroutine keeps asking, and the intake waits for it.
 type token struct {
 	probes channels.Probes
-	setAt  string        // where a person finds it
-	doubts chan struct{} // a message was refused with 401
+	setAt  string        // where the operator finds the token
+	doubts chan struct{} // signals that Telegram refused a message with 401
 
 	mu    sync.Mutex
-	taken chan struct{} // closed when Telegram accepts the token again; nil: it does
+	taken chan struct{} // closed when Telegram accepts the token again; nil: the token is not rejected
 }
 
 func newToken(probes channels.Probes, setAt string) token {

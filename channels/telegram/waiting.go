@@ -8,10 +8,10 @@ import (
 // Private messages of strangers are answered once they are let in. Until then they are kept
 // in memory only, so that strangers cause no writes.
 const (
-	questionLife   = time.Hour // as long as a code is good
-	maxQuestions   = 3         // of one stranger: the newest
+	questionLife   = time.Hour // as long as a pairing code is valid
+	maxQuestions   = 3         // newest messages that are kept of one stranger
 	maxAskers      = 500
-	maxQuestionRaw = 8 << 10 // bytes of an update
+	maxQuestionRaw = 8 << 10 // bytes of an update that is kept
 )
 
 // questions holds the messages of strangers, by the ids of the strangers.
@@ -21,7 +21,7 @@ type questions struct {
 }
 
 type asker struct {
-	at    time.Time // of the newest
+	at    time.Time // when the newest message came
 	asked []update
 }
 

@@ -28,7 +28,7 @@ type (
 	callback struct {
 		ID      string   `json:"id"`
 		From    *account `json:"from"`
-		Message *message `json:"message"` // that has the button; without a date when it is too old
+		Message *message `json:"message"` // the message that has the button; without a date when it is too old
 		Data    string   `json:"data"`
 	}
 
@@ -91,7 +91,7 @@ type (
 	textQuote struct {
 		Text     string   `json:"text"`
 		Entities []entity `json:"entities"`
-		Manual   bool     `json:"is_manual"` // the sender has chosen it, and not the server
+		Manual   bool     `json:"is_manual"` // the sender has selected the quoted text, and not the server
 	}
 
 	// forwarding is what a forwarded message has, now and on servers from before
@@ -102,7 +102,7 @@ type (
 		From       json.RawMessage `json:"forward_from"`
 		FromChat   json.RawMessage `json:"forward_from_chat"`
 		SenderName json.RawMessage `json:"forward_sender_name"`
-		Automatic  json.RawMessage `json:"is_automatic_forward"` // a channel's post, in the group that discusses it
+		Automatic  json.RawMessage `json:"is_automatic_forward"` // the message is a post of a channel, in the group that discusses it
 	}
 
 	// account is a user or a chat.
@@ -141,8 +141,8 @@ type (
 		Duration  int64  `json:"duration"` // seconds
 		Performer string `json:"performer"`
 		Title     string `json:"title"`
-		Emoji     string `json:"emoji"`    // of a sticker
-		Set       string `json:"set_name"` // likewise
+		Emoji     string `json:"emoji"`    // emoji of a sticker
+		Set       string `json:"set_name"` // name of a sticker's set
 	}
 
 	contact struct {
@@ -178,7 +178,7 @@ type (
 		Title string `json:"title"`
 		Tasks []struct {
 			Text      string `json:"text"`
-			Completed int64  `json:"completion_date"` // 0: it is not
+			Completed int64  `json:"completion_date"` // Unix time; 0: the task is not done
 		} `json:"tasks"`
 	}
 
