@@ -19,24 +19,24 @@ import (
 type Feed struct {
 	mu       sync.Mutex
 	sessions map[conversation.Key]*live
-	wide     map[*Watch]struct{} // those of more than one session
+	wide     map[*Watch]struct{} // watches of more than one session
 	relay    *Relay              // nil: no other process shares the feed
 }
 
 // live is a session with a run under way or a watch.
 type live struct {
-	run       *Progress // nil: none is under way in this process
-	elsewhere *Progress // of the run under way in another process, as far as it is known here; nil: none
+	run       *Progress // the run under way in this process; nil: none
+	elsewhere *Progress // the run under way in another process, as far as it is known here; nil: none
 	watches   map[*Watch]struct{}
 }
 
 // Progress is the state of a run under way.
 type Progress struct {
-	Run     int64    // its id: that of the first inbound that it took. The messages that it commits have it, too
-	Through int64    // id of the last inbound that it took
+	Run     int64    // ID of the run: that of the first inbound that it took. The messages that it commits have it, too
+	Through int64    // ID of the last inbound that the run took
 	Text    string   // the whole text so far of the model call under way, or of the latest one
-	Thought string   // what the model has thought before it
-	Earlier []string // what it has thought before calls of tools, in order
+	Thought string   // what the model has thought in this call
+	Earlier []string // what the model has thought in earlier calls, which asked for tools; oldest first
 	Tools   []ToolProgress
 	Since   time.Time
 }
@@ -46,8 +46,8 @@ type ToolProgress struct {
 	ID, Name  string
 	Arguments string // JSON as the model wrote it, which may be broken
 	Done      bool
-	Error     string        // how it failed, "" when it did not
-	Took      time.Duration // 0 until it is done
+	Error     string        // how the call failed; "" if it did not
+	Took      time.Duration // 0 until the call has ended
 }
 
 // NewFeed returns a feed without runs.

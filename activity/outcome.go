@@ -6,7 +6,7 @@ import "time"
 type Outcome struct {
 	Channel string
 	Kind    OutcomeKind
-	After   time.Duration // since the reply was committed
+	After   time.Duration // time since the reply was committed
 }
 
 // OutcomeKind says what an attempt came to.
@@ -15,5 +15,5 @@ type OutcomeKind string
 const (
 	Sent    OutcomeKind = "sent"    // the platform has every part
 	Retried OutcomeKind = "retried" // a part was not taken; it is tried again
-	Failed  OutcomeKind = "failed"  // it never will be
+	Failed  OutcomeKind = "failed"  // the reply is given up
 )

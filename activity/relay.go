@@ -27,11 +27,11 @@ type Relay struct {
 	log  *slog.Logger
 
 	mu        sync.Mutex
-	wake      chan struct{}                            // there is something in due or wanted
+	wake      chan struct{}                            // signals that due or wanted is not empty
 	due       map[conversation.Key]bool                // sessions whose progress may have to be sent
 	wanted    map[conversation.Key]bool                // sessions that are watched here since a moment ago
-	followers map[conversation.Key]map[int64]*follower // by session and node: who has asked
-	heard     map[conversation.Key]*heard              // by session: what another node sends
+	followers map[conversation.Key]map[int64]*follower // by session and node: the nodes that have asked for the progress of a session
+	heard     map[conversation.Key]*heard              // by session: the progress that another node sends
 }
 
 // The topics of notices.
@@ -39,13 +39,13 @@ const (
 	changedTopic  = "changed"  // the store holds something new of the session in the body
 	followTopic   = "follow"   // the sender wants the progress of sessions
 	wholeTopic    = "whole"    // the sender has missed a piece of the session in the body
-	progressTopic = "progress" // a piece
+	progressTopic = "progress" // the body is a piece
 )
 
 const (
-	relayPace   = 200 * time.Millisecond // between two changes that are sent
+	relayPace   = 200 * time.Millisecond // time between two changes that are sent
 	followEvery = 10 * time.Second
-	followFor   = 25 * time.Second // after which a node that has not asked again gets nothing more: two lost notices do no harm
+	followFor   = 25 * time.Second // time after which a node that has not asked again gets nothing more: two lost notices do no harm
 
 	// refreshEvery is how long it takes those who watch a session to learn of what another node has stored if
 	// the notice is lost.
@@ -56,26 +56,26 @@ const (
 
 // follower is a node that has asked for the progress of a session.
 type follower struct {
-	asked time.Time // last
-	heed  bool      // it has asked since something was sent: it is sent something even if nothing has changed
-	n     int64     // of the latest piece
-	sent  []byte    // the progress that it has; nil = no run is under way
+	asked time.Time // when the node asked last
+	heed  bool      // the node has asked since something was sent: it is sent something even if nothing has changed
+	n     int64     // number of the latest piece
+	sent  []byte    // the progress that the node has; nil = no run is under way
 }
 
 // heard is what this node has of the progress of a session on another one.
 type heard struct {
-	from int64     // the node
+	from int64     // ID of the node that sends the progress
 	at   time.Time // when the latest piece came
-	n    int64     // its number
-	text []byte    // the progress
+	n    int64     // number of the latest piece
+	text []byte    // the progress, encoded
 }
 
 // piece is a part of the change of a progress.
 type piece struct {
 	Session conversation.Key `json:"session"`
-	N       int64            `json:"n"`              // 1 = it begins anew
-	Keep    int              `json:"keep,omitempty"` // bytes that stay
-	Rest    []byte           `json:"rest,omitempty"` // that follow them
+	N       int64            `json:"n"`              // number of the piece; 1 = the progress begins anew
+	Keep    int              `json:"keep,omitempty"` // number of bytes of the earlier progress that stay
+	Rest    []byte           `json:"rest,omitempty"` // the bytes that follow them
 	More    bool             `json:"more,omitempty"` // the change goes on in the next piece
 }
 

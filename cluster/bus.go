@@ -41,12 +41,12 @@ const MaxBody = 7000
 
 const (
 	pgChannel    = "parley"
-	maxPayload   = 7800 // bytes
+	maxPayload   = 7800 // bytes of one payload of NOTIFY, a JSON list of notices
 	publishPace  = 10 * time.Millisecond
 	pollPace     = 200 * time.Millisecond
 	testTimeout  = 2 * time.Second
-	listenIdle   = 10 * time.Second // after which the connection is checked
-	maxUnsent    = 10_000           // notices
+	listenIdle   = 10 * time.Second // silence after which the connection is checked
+	maxUnsent    = 10_000           // notices that wait to be published; beyond that, the oldest are dropped
 	testTopic    = "test"
 	everyNode    = 0
 	reconnectGap = time.Second
@@ -55,7 +55,7 @@ const (
 // wire is a notice as it is sent.
 type wire struct {
 	From  int64  `json:"from"`
-	To    int64  `json:"to,omitempty"` // everyNode, or the only node that it is for
+	To    int64  `json:"to,omitempty"` // ID of the only node that the notice is for, or everyNode
 	Topic string `json:"topic"`
 	Body  string `json:"body,omitempty"`
 }
@@ -69,7 +69,7 @@ type bus struct {
 	mu       sync.Mutex
 	unsent   []wire
 	handlers map[string][]func(Notice)
-	wake     chan struct{} // there is something unsent
+	wake     chan struct{} // signals that unsent is not empty
 }
 
 func newBus(n *Node) *bus {

@@ -23,8 +23,8 @@ type claims struct {
 // claim is a session that goroutines of this node hold, or are about to.
 type claim struct {
 	busy    sync.Mutex // held while the database is asked
-	holders int        // guarded by claims.mu; those that wait for busy count
-	id      int64      // guarded by claims.mu: of the membership that owns the session; 0 = none yet
+	holders int        // number of callers that hold the claim or wait for busy; guarded by claims.mu
+	id      int64      // ID of the membership that owns the session; 0 = none yet; guarded by claims.mu
 }
 
 // HeldError says which node owns a session.
@@ -76,7 +76,7 @@ func (n *Node) Owns(key string) bool {
 // Claimable is a session that no other node owns.
 type Claimable struct {
 	Key  string
-	Left bool // by a node that is dead, or this node has it already
+	Left bool // the node that had the session is dead, or this node has it already
 }
 
 // Claimable returns those of the sessions that no other node owns.

@@ -45,19 +45,19 @@ const (
 type Config struct {
 	Database *pgx.ConnConfig // how to connect; Join copies it
 
-	Name    string // for people; "" = the name of the machine
-	URL     string // at which the other nodes and operators reach its HTTP server; "" = none
-	Version string // of the program
+	Name    string // name of the node for people; "" = the name of the machine
+	URL     string // URL at which other nodes and operators reach the node's HTTP server; "" = none
+	Version string // version of the program
 	Command string // Serves, or the subcommand that the process runs
 	Schema  int64  // the newest version of the schema that the program knows; 0 = it is not checked
 
-	Lanes     int           // writers of this process; 0 = 2
+	Lanes     int           // number of connections of this process that write; 0 = 2
 	Bus       Mode          // how notices travel; "" = whichever way works
-	Heartbeat time.Duration // between two renewals; 0 = 1 s
-	TTL       time.Duration // after which a membership that is not renewed expires; 0 = 5 s
+	Heartbeat time.Duration // time between two renewals of the membership; 0 = 1 s
+	TTL       time.Duration // time after which a membership that is not renewed expires; 0 = 5 s
 
 	Now func() time.Time // the clock of this process, which may be wrong, see Node.At; nil = time.Now
-	Log *slog.Logger     // nil = none
+	Log *slog.Logger     // nil = nothing is logged
 }
 
 // Serves is the Command of nodes that work sessions. All others only read and write.
@@ -71,7 +71,7 @@ type Node struct {
 	bus       *bus
 	observer  observer
 	renewals  chan struct{} // asks for a renewal at once
-	changes   broadcast     // of members and roles
+	changes   broadcast     // signals changes of members and roles
 	stop      context.CancelFunc
 	stopped   sync.WaitGroup
 	onChanges []func()
@@ -85,10 +85,10 @@ type Node struct {
 	alive    context.Context
 	lose     context.CancelCauseFunc // ends alive
 	expiry   *time.Timer             // ends alive when renewals fail
-	live     []Member                // as of the latest renewal, in the order of their ids
-	held     map[string]bool         // roles
-	given    map[int64]int           // sessions that FreestNode has sent to nodes since then
-	load     func() Load             // nil: nobody knows
+	live     []Member                // members as of the latest renewal, in the order of their IDs
+	held     map[string]bool         // names of the roles that this node holds
+	given    map[int64]int           // number of sessions that FreestNode has sent to each node since the latest renewal
+	load     func() Load             // returns what this node works on; nil = not known
 }
 
 // Join makes this process a node of the database, whose tables exist. It returns when the

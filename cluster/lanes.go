@@ -24,8 +24,8 @@ type Lane struct {
 	number int
 
 	mu  sync.Mutex
-	id  int64 // of the membership that seq belongs to; 0 = seq is not known
-	seq int64 // of the latest committed transaction
+	id  int64 // ID of the membership that seq belongs to; 0 = seq is not known
+	seq int64 // number of the latest committed transaction
 }
 
 // Stamp is what a transaction has written to its lane's row.

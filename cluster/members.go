@@ -16,20 +16,20 @@ const changeTopic = "members"
 type Member struct {
 	ID        int64
 	Name      string
-	URL       string // "" if it has none
+	URL       string // where the node's HTTP server is reached; "" if it has none
 	Version   string
 	Command   string // Serves, or a subcommand
 	Bus       Mode
-	Draining  bool // hands its sessions over and takes none on
+	Draining  bool // the node hands its sessions over and takes no others
 	Joined    time.Time
-	Heartbeat time.Duration // since the latest renewal
-	Load                    // at the latest renewal
-	Roles     []string      // only from Members
-	Sessions  int           // that it works; only from Members
+	Heartbeat time.Duration // time since the latest renewal
+	Load                    // as the node reported it with the latest renewal
+	Roles     []string      // roles that the node holds; only from Members
+	Sessions  int           // number of sessions that the node works; only from Members
 
-	expires int64 // in milliseconds of the database's clock
+	expires int64 // when the membership expires, in milliseconds of the database's clock
 	expired bool
-	read    time.Time // by the database's clock
+	read    time.Time // when the member was read, by the database's clock
 }
 
 // State returns what the node is doing, for people: "serving", "draining", or the command that the process runs.
@@ -49,8 +49,8 @@ func (m Member) HasRenewedSince(before Member) bool { return m.expires != before
 // Load is what a node answers, and how much it has to do.
 type Load struct {
 	Serves []string // bots and channels, none with a space in it; none before the node works sessions
-	Runs   int      // that call the model
-	Slots  int      // how many may do so at a time; 0 = it has not told
+	Runs   int      // number of runs that call the model
+	Slots  int      // how many runs may call the model at once; 0 = the node has not told
 }
 
 // ReportLoad has f called with each renewal, and to choose nodes for work: only those are given any of it

@@ -12,8 +12,8 @@ type observer struct {
 }
 
 type sighting struct {
-	expires int64     // as stored
-	since   time.Time // when the read that found it so first came back
+	expires int64     // expiry of the membership, as stored
+	since   time.Time // when the first read that found this expiry came back
 }
 
 func newObserver(ttl time.Duration) observer {

@@ -14,10 +14,10 @@ import (
 type Role struct {
 	Name string
 	Term int64  // grows by one with each holder
-	Data string // what the holder before has saved
+	Data string // what the previous holder has saved
 
 	node *Node // nil for a process without a cluster
-	id   int64 // of the membership that holds it
+	id   int64 // ID of the membership that holds the role
 }
 
 type roleKey struct{}

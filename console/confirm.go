@@ -14,7 +14,7 @@ type confirmPage struct {
 	Question, Detail string
 	Action, Button   string
 	Danger           bool
-	Fields           map[string]string // of the form
+	Fields           map[string]string // hidden fields of the form
 	Back             string
 }
 

@@ -32,12 +32,12 @@ type Deps struct {
 	Store     *conversation.Store
 	Feed      *activity.Feed
 	Sessions  *sessions.Service
-	Lines     *Lines                 // of the log
-	Channels  []conversation.Account // those that are served now, with the bots that serve them
-	Settings  []Setting              // the configuration as in force
+	Lines     *Lines                 // the newest lines of the log
+	Channels  []conversation.Account // channels that are served now, with the bots that serve them
+	Settings  []Setting              // the effective configuration
 	Facts     []Fact                 // about the gateway, for the configuration page
 	Cost      CostFunc               // nil: nothing has a price
-	Currency  string                 // of costs, shown behind them
+	Currency  string                 // currency that is shown behind costs
 	Caps      *budgets.Budgets       // nil: nothing is capped
 	Reminders *reminders.Reminders
 	Window    WindowFunc // what the model would be sent now
@@ -135,7 +135,7 @@ func (c *Console) Serve(server *httpserver.Server) {
 
 // page is the frame of every page of the console.
 type page struct {
-	Section string // which of the parts in the navigation it belongs to
+	Section string // the entry of the navigation that the page belongs to
 	Title   string
 	Done    string // what was just done, "" for nothing
 	Body    any

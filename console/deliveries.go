@@ -14,10 +14,10 @@ const mostPending = 100
 
 type deliveriesPage struct {
 	Failed       []conversation.Delivery
-	Next         string // address of the failed ones that follow
+	Next         string // address of the page with older failed deliveries; "" for none
 	Due          []conversation.Delivery
 	Waiting      []conversation.Inbound
-	Many, AtMost int // Many failed ones were left out; AtMost of the others are listed
+	Many, AtMost int // Many is how many failed deliveries the earlier pages list; of Due and of Waiting at most AtMost are listed
 
 	served []conversation.Account
 }

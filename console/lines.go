@@ -29,15 +29,15 @@ type Line struct {
 // Lines is a log handler that keeps the last 1,000 lines in memory. It skips
 // lines below the level info, so that it costs next to nothing.
 type Lines struct {
-	Run string // tells its numbers from those of an earlier process
+	Run string // differs from process to process, so that the numbers of lines of two processes are not confused
 
 	mu       sync.Mutex
-	hide     []string                   // what must not be shown, each followed by what stands in its place
-	replacer *strings.Replacer          // of these
+	hide     []string                   // secrets, each followed by the text that stands in its place
+	replacer *strings.Replacer          // replaces what hide lists
 	ring     []Line                     // grows to keptLines, then the oldest is at newest % keptLines
-	n        int64                      // of the newest line
+	n        int64                      // number of the newest line
 	more     bytes.Buffer               // attributes of the line that is being added
-	readers  map[chan struct{}]struct{} // what Subscribe has returned
+	readers  map[chan struct{}]struct{} // the channels that Subscribe has returned
 }
 
 // NewLines returns an empty log. It hides the secrets in its lines, should one be

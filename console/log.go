@@ -12,8 +12,8 @@ import (
 
 // logFilter is which lines are wanted.
 type logFilter struct {
-	Level string // the least: "info", "warn", "error"
-	Text  string // stands in the line, in any case
+	Level string // the lowest level that is shown: "info", "warn" or "error"; any other text means "info"
+	Text  string // text that the line contains, in upper or lower case
 }
 
 func filterOf(r *http.Request) logFilter {

@@ -18,12 +18,12 @@ import (
 
 // span is a period up to now that the overview can show.
 type span struct {
-	Name   string        // in the address, "day"
-	Label  string        // "Day"
-	Length time.Duration // of all of it
-	Bucket time.Duration // of one point
-	Layout string        // of a point's time
-	Form   string        // of a point's time in a browser, see pages.Time
+	Name   string        // name in the address, such as "day"
+	Label  string        // name on the page, such as "Day"
+	Length time.Duration // length of the whole span
+	Bucket time.Duration // length of the time of one point
+	Layout string        // layout of a point's time
+	Form   string        // form of a point's time in a browser, see pages.Time
 }
 
 const day = 24 * time.Hour
@@ -50,15 +50,15 @@ type overviewPage struct {
 	Channels []channelLine
 	Queues   []bots.Queue
 	Groups   []bots.Group
-	Nodes    []cluster.Member // that share the database; none if it is a file
+	Nodes    []cluster.Member // nodes that share the database; none if it is a file
 	AtWork   []conversation.Key
-	Health   []llm.Health      // of the models
+	Health   []llm.Health      // states of the models
 	Vectors  *embedding.Status // nil without an embedding model
-	Caps     []budgetLine      // of [budget], with who has used most of them today
+	Caps     []budgetLine      // the caps of [budget], with who has used most of them today
 
-	VectorCost string // of the requests for vectors, "" where no price is known
-	Failed     int    // deliveries; at most manyFailed
-	Many       bool   // there are more of them
+	VectorCost string // cost of the requests for vectors; "" where no price is known
+	Failed     int    // number of failed deliveries; at most manyFailed
+	Many       bool   // more than manyFailed deliveries have failed
 	Asked      int    // tool calls that wait for an answer
 	Total      usage.Totals
 	Cost       sum
@@ -71,8 +71,8 @@ type overviewPage struct {
 // channelLine is the state of a channel.
 type channelLine struct {
 	bots.Health
-	Served  bool // now; else it is of an earlier configuration
-	Further bool // of the same bot on another node; the first line has the queue
+	Served  bool // the channel is served now; else it is one of an earlier configuration
+	Further bool // the same bot on another node; the first line has the queue
 	Queue   bots.Queue
 }
 
@@ -87,7 +87,7 @@ type point struct {
 // people.
 type usageLine struct {
 	Name, Channel string
-	Person        string // ID within the channel
+	Person        string // ID of the person within the channel
 	usage.Totals
 	Cost sum
 }
@@ -95,8 +95,8 @@ type usageLine struct {
 // sum is a cost, parts of which may have no price.
 type sum struct {
 	Known    float64
-	Partial  bool   // something in it has no price
-	Any      bool   // something in it has
+	Partial  bool   // some of the tokens have no price
+	Any      bool   // some of the tokens have a price
 	Currency string // "" shows none
 }
 

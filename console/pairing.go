@@ -9,7 +9,7 @@ import (
 
 type pairingPage struct {
 	Asking, LetIn []pairing.Pairing
-	More          int // who ask, beside those that are shown
+	More          int // number of open requests that are not shown
 }
 
 // maxAsking is how many open requests are shown, the newest: a flood of strangers

@@ -15,7 +15,7 @@ const maxReminders = 500
 // remindersPage is the page of the reminders of all sessions.
 type remindersPage struct {
 	Reminders []shownReminder
-	More      bool // there are others, which are due later
+	More      bool // there are more reminders, which are due later
 }
 
 // shownReminder is a reminder as the page shows it.

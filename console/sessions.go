@@ -17,7 +17,7 @@ const perPage = 50
 
 type sessionsPage struct {
 	Filter   sessionFilter
-	Channels []string // that can be filtered by
+	Channels []string // channels that the list can be limited to
 	Sessions []sessionLine
 	First    string // address of the first page, "" while it is shown
 	Next     string // address of the page that follows, "" for none
@@ -139,7 +139,7 @@ type foundPage struct {
 
 const (
 	hitsPerPage = 30
-	mostSkipped = 3000 // hits; the cost of a search grows with them
+	mostSkipped = 3000 // hits that may be skipped; the cost of a search grows with them
 )
 
 // showFound searches the words of all messages, also of internal ones.

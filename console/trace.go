@@ -34,7 +34,7 @@ type tracePage struct {
 type runRow struct {
 	runs.Record
 	Took  time.Duration
-	Asked string // the text of the first message that it took, clipped
+	Asked string // the text of the first message that the run took, clipped
 	Who   string
 	At    int64 // seq of its first message, 0 for none
 	Cost  sum
@@ -48,11 +48,11 @@ type runRow struct {
 type bar struct {
 	steps.Step
 	X, Width  int
-	WorkX     int // from the first byte of a model's answer on
+	WorkX     int // where the part after the first byte of a model's answer begins
 	WorkWidth int
-	After     string // after the run's start
-	Arguments string // of a tool call
-	Result    string // of a tool call
+	After     string // time from the run's start to that of the step
+	Arguments string // arguments of a tool call
+	Result    string // result of a tool call
 	Missing   bool   // the result is not among the messages that were read
 }
 

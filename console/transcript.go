@@ -30,10 +30,10 @@ type transcriptPage struct {
 // messageRow is a message as a page shows it.
 type messageRow struct {
 	conversation.Message
-	Name     string   // who has said it
-	Marks    []string // why it is not an ordinary one
+	Name     string   // who has written the message
+	Marks    []string // why the message is not an ordinary one
 	Pictures []picture
-	Trace    string // address of the run that wrote it, "" for none
+	Trace    string // address of the run that wrote the message; "" for none
 }
 
 type picture struct{ Name, URL string }

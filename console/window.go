@@ -15,9 +15,9 @@ type Window struct {
 	Conversation string                 // ID
 	Messages     []conversation.Message // images without their bytes
 	Tools        []string               // their names
-	Left         int64                  // messages of the conversation that are not in it
+	Left         int64                  // number of messages of the conversation that are not in the window
 	Tokens       int
-	Budget       int // tokens that it may have
+	Budget       int // tokens that the window may have
 }
 
 type windowPage struct {

@@ -32,10 +32,10 @@ type Model interface {
 // Config is what New needs.
 type Config struct {
 	Model        Model
-	Name         string        // of the model
-	Dimensions   int           // that it is asked for; 0 = as many as it has
-	Price        float64       // of a million tokens; 0 = none is known
-	QueryTimeout time.Duration // that a search waits for the vector of its query
+	Name         string        // name of the model
+	Dimensions   int           // dimensions that the model is asked for; 0 = as many as it has
+	Price        float64       // price of a million tokens; 0 = not known
+	QueryTimeout time.Duration // how long a search waits for the vector of its query
 	Log          *slog.Logger
 
 	// Called is called after each request, from any goroutine. It must not block. nil: nobody counts.
@@ -47,9 +47,9 @@ type Config struct {
 
 // Call is one request.
 type Call struct {
-	Query  bool // for a search, else for messages
+	Query  bool // the call was for a search; else for messages
 	Texts  int
-	Tokens int // that the server has counted
+	Tokens int // tokens that the server has counted
 	Took   time.Duration
 	Err    error
 }
@@ -91,9 +91,9 @@ func New(store *conversation.Store, cfg Config) *Embeddings {
 // Status is how the vectors fare.
 type Status struct {
 	Model       string
-	Done, Total int64     // messages that need no vector any more, and all
-	Failure     string    // of the last request, "" if it worked
-	Since       time.Time // of the failure
+	Done, Total int64     // messages that have their vectors or need none, and all messages
+	Failure     string    // why the latest request failed; "" if it worked
+	Since       time.Time // when requests began to fail
 
 	// Used are all requests to this model that the database knows of, those of other processes
 	// and of earlier starts among them. Cost is 0 where no price is known.
@@ -122,10 +122,10 @@ func (e *Embeddings) Status(ctx context.Context) (Status, error) {
 }
 
 const (
-	maxPause    = 5 * time.Minute  // between two tries while the server fails
-	maxAsked    = time.Hour        // likewise, where the server asks for it
-	callTimeout = time.Minute      // of a request for messages; shorter than a claim of them lasts
-	reportEvery = 30 * time.Second // progress is logged
+	maxPause    = 5 * time.Minute  // longest pause between two attempts while the server fails
+	maxAsked    = time.Hour        // longest pause that the server may ask for
+	callTimeout = time.Minute      // time limit of a request for messages; shorter than a claim of them lasts
+	reportEvery = 30 * time.Second // time between two reports of progress in the log
 	manyLeft    = 1000             // messages without a vector, from which on progress is logged
 )
 

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	keptQueries = 256              // whose vectors are kept: the pages of one search have the same query
-	restFirst   = time.Second      // that searches don't ask the server after it failed one; doubles from failure to failure
-	restMost    = 30 * time.Second // likewise
+	keptQueries = 256              // queries whose vectors are kept: the pages of one search have the same query
+	restFirst   = time.Second      // how long no search asks the server after a failure; doubles from failure to failure
+	restMost    = 30 * time.Second // the longest such pause
 )
 
 // queries keeps the vectors of the newest queries, and spares searches the wait for a server that does not answer.
 type queries struct {
 	mu     sync.Mutex
 	known  map[string][]float32
-	order  []string // of known, the oldest first
+	order  []string // keys of known, the oldest first
 	rest   time.Duration
 	closed time.Time // until when no query is sent
 }

@@ -16,8 +16,8 @@ type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
-	status  int  // 0 until there is one
-	noBody  bool // to HEAD
+	status  int  // HTTP status; 0 until it is written
+	noBody  bool // the answer has no body, since the request is a HEAD
 }
 
 func newAnswer(w http.ResponseWriter, r *http.Request, timeout time.Duration) *answer {

@@ -15,7 +15,7 @@ type connections struct {
 
 	mu    sync.Mutex
 	open  int
-	fresh list.List // of net.Conn, the oldest first
+	fresh list.List // connections that have sent no request yet, of type net.Conn, the oldest first
 	at    map[net.Conn]*list.Element
 	ended bool
 }

@@ -25,7 +25,7 @@ const (
 
 // route holds the access rules of a pattern.
 type route struct {
-	maxBody int64                    // bytes
+	maxBody int64                    // most bytes of a request's body
 	known   func(*http.Request) bool // see KnownBy; nil: nobody is
 	signIn  bool                     // open to strangers at any time, since they sign in here
 }
@@ -34,8 +34,8 @@ type route struct {
 type visitor struct {
 	signedIn bool
 	byToken  bool   // the request itself carries the token; with AuthNone, any
-	keys     *keys  // with which the token or the pass was checked
-	pass     string // of a browser, "" when it has none
+	keys     *keys  // the keys with which the token or the pass was checked
+	pass     string // value of the browser's sign-in cookie, see keys; "" if it has none
 }
 
 type visitorKey struct{}

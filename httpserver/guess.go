@@ -13,9 +13,9 @@ import (
 // guesses slows down clients that show a wrong token. A right token is never
 // delayed, so others at the same address can't keep its owner out.
 type guesses struct {
-	wrong *clientLimits // wrong tokens by client
-	delay time.Duration // of the answer to one
-	slots chan struct{} // answers that are being delayed
+	wrong *clientLimits // bounds wrong tokens by client
+	delay time.Duration // delay of the answer to a wrong token
+	slots chan struct{} // holds an element for each answer that is being delayed
 	log   guessLog
 }
 

@@ -21,7 +21,7 @@ const maxLargeBodies = 48 << 20
 // body is written to a file as it arrives, so that a slow client costs only disk,
 // and is read from there when enough memory is free.
 type largeBodies struct {
-	folder string // for the files; "" = the system's
+	folder string // folder for the files; "" = the system's folder for temporary files
 	memory *semaphore.Weighted
 }
 
@@ -46,13 +46,13 @@ func (l *largeBodies) hold(r *http.Request, route route) (held *http.Request, re
 type largeBody struct {
 	bodies *largeBodies
 	ctx    context.Context // of the request
-	sent   io.Reader       // as it comes
-	err    error           // why it can't be read
-	cut    error           // why it ends early, after what did come; nil: it is whole
+	sent   io.Reader       // the body as it comes from the client
+	err    error           // why the body can't be read
+	cut    error           // why the body ended early, after a part had come; nil: it is complete
 
 	mu    sync.Mutex // guards what follows
 	file  *os.File   // nil until the first read, and after done
-	share int64      // of the memory, in bytes
+	share int64      // bytes of the memory for large bodies that this one has
 	ended bool
 }
 

@@ -14,8 +14,8 @@ type streams struct {
 }
 
 type stream struct {
-	keys *keys  // that were in force when it began
-	pass string // "" when the token let it in
+	keys *keys  // the keys in force when the stream began
+	pass string // the sign-in cookie that the stream began with; "" if it began with the token
 	end  context.CancelFunc
 }
 

@@ -35,7 +35,7 @@ type TokenFile struct {
 
 	mu    sync.Mutex
 	token string
-	seen  fileState // of the file when it was read last, also where it was refused
+	seen  fileState // state of the file when it was read last, also if it was refused
 }
 
 // OpenTokenFile returns the token beside a database, and makes one where there is

@@ -175,7 +175,7 @@ type document struct {
 	now     time.Time
 
 	session *archive.Session // nil in exports of earlier versions
-	n       int              // of the conversation, from 1
+	n       int              // number of the conversation, from 1
 }
 
 // limitedReader fails when a record is too large.

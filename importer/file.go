@@ -36,10 +36,10 @@ type File struct {
 
 // part is a stretch of the file that is read by itself.
 type part struct {
-	name   string // "" when it is the whole file
+	name   string // name of the part; "" if it is the whole file
 	format Format
 	open   func() (io.ReadCloser, error)
-	files  exportFiles // of the archive that it is in
+	files  exportFiles // files of the archive that the part is in
 }
 
 // Open opens a file, "-" for standard input. Without a format, how it begins

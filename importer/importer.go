@@ -27,10 +27,10 @@ import (
 
 // Entry is one conversation of a file, or why it could not be read.
 type Entry struct {
-	Place        string // in the file: "conversation 17", "line 3"
+	Place        string // place in the file: "conversation 17", "line 3"
 	Conversation archive.Imported
-	Archived     *Archived // of an archive, instead of Conversation
-	Err          error     // then there is no Conversation
+	Archived     *Archived // set instead of Conversation if the file is an archive
+	Err          error     // why the entry can't be read; Conversation is then empty
 }
 
 // Archived is a conversation of an archive. Its records are read from the file while they

@@ -68,21 +68,21 @@ type jsonFunction struct {
 // long as they name the same.
 type lines struct {
 	in   *bufio.Reader
-	n    int    // of the line that was read last
-	next []byte // that line, where it is to be read again
+	n    int    // number of the line that was read last
+	next []byte // the line that was read last, if it is to be read again; else nil
 
-	session *archive.Session // of the archive, nil where there is none
+	session *archive.Session // the session of the archive; nil if the file is no archive
 
 	key  conversation.Key
 	now  time.Time
 	take func(Entry) error
 
-	open  *source // whose messages are being gathered, nil when there is none
-	named string  // as its lines name it
-	first int     // its first line
+	open  *source // the conversation whose messages are being gathered; nil if there is none
+	named string  // what the lines of open call their conversation
+	first int     // number of the first line of open
 	hash  hash.Hash
-	size  int   // bytes of its lines
-	err   error // of one of its lines: it can't be read whole
+	size  int   // bytes of the lines of open
+	err   error // error in one of the lines of open, which can't be imported then
 }
 
 func readLines(in io.Reader, key conversation.Key, now time.Time, take func(Entry) error) error {

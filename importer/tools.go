@@ -33,8 +33,8 @@ func pairTools(messages []conversation.Message) []conversation.Message {
 // pairing is the list so far.
 type pairing struct {
 	list []conversation.Message
-	open []conversation.ToolCall // of its last assistant message, without a result
-	made int                     // ids
+	open []conversation.ToolCall // calls of the last assistant message that have no result
+	made int                     // number of IDs that were made
 }
 
 // result adds what a tool gave.
