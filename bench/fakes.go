@@ -18,7 +18,7 @@ import (
 type fakes struct {
 	telegram *telegramtest.Server
 	model    *llmtest.Server
-	modelURL string // of the model that gateways ask
+	modelURL string // URL of the model that gateways ask
 
 	mu    sync.Mutex
 	talks map[int64]*talk

@@ -34,15 +34,15 @@ func main() {
 // sizes are what the flags set.
 type sizes struct {
 	rounds   int
-	chats    int // that talk at once
-	messages int // of each of them
-	pings    int // in one chat
+	chats    int // chats that talk at once
+	messages int // messages of each of these chats
+	pings    int // messages in one chat, one after the other
 	slow     int // chats that wait for a slow model
 	silent   int // sessions that speak once
 	stored   int // messages of the large database
 	long     int // messages of the long conversation
 
-	listeners int // to the events of sessions
+	listeners int // listeners to the events of sessions
 
 	slots     int // runs that a node of a cluster has at a time
 	failovers int // nodes of a cluster that are killed

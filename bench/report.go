@@ -39,7 +39,7 @@ type figure struct {
 // bar is the aim of a figure. The zero value means none.
 type bar struct {
 	of      bound
-	atLeast bool // else at most
+	atLeast bool // the bar is a lower bound; else an upper bound
 	limit   float64
 }
 
@@ -48,8 +48,8 @@ type bound int
 
 const (
 	value bound = iota // the gateway's figure
-	ratio              // of the gateway to the floor
-	more               // what the gateway has more than the floor
+	ratio              // the ratio of the gateway's figure to the floor's
+	more               // the difference between the gateway's figure and the floor's
 )
 
 func atMost(limit float64) bar         { return bar{limit: limit} }

@@ -15,8 +15,8 @@ type turn func(ctx context.Context, f *fakes, p *process) ([]float64, error)
 
 // extras is what the programs are started with beside the usual.
 type extras struct {
-	floor   []string // arguments
-	gateway []string // sections of the configuration
+	floor   []string // arguments of the floor's program
+	gateway []string // sections of the gateway's configuration
 }
 
 // turns measures floor and gateway by turns, each freshly started, and adds

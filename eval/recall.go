@@ -23,8 +23,8 @@ const (
 // the mean of both ways has every question once with old and once with new evidence, and shows what age alone does.
 type recall struct {
 	questions int
-	at        map[int]float64    // by depth, the mean of the questions' shares of evidence that was found
-	byAge     [quarters]fraction // of evidence found within barDepth, the oldest first
+	at        map[int]float64    // by depth, the mean over all questions of the share of their evidence that was found
+	byAge     [quarters]fraction // the evidence found within barDepth, by its age, the oldest quarter first
 }
 
 type fraction struct{ found, all int }

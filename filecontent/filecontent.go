@@ -47,9 +47,9 @@ type Kind int
 
 const (
 	Other     Kind = iota
-	Text           // in UTF-8, or another encoding that is recognised
-	Picture        // one of those that models take
-	Document       // has a text that is extracted: PDF, and what office programs write
+	Text           // text in UTF-8, or in another encoding that is recognised
+	Picture        // a picture of a type that models take
+	Document       // a file whose text is extracted: a PDF, or what office programs write
 	Recording      // speech, music, or a film with sound
 )
 

@@ -89,9 +89,9 @@ func checkDepth(doc ast.Node) {
 type meter struct {
 	limit, steps int
 
-	block      ast.Node           // whose inlines are being parsed
-	delimiters []parser.Delimiter // of block, as goldmark will have them in its list
-	open       []bracket          // of block
+	block      ast.Node           // the block whose inlines are being parsed
+	delimiters []parser.Delimiter // delimiters of block, as goldmark will have them in its list
+	open       []bracket          // brackets of block that may begin a link
 	inlines    runes              // what the inline parsers read
 }
 
@@ -115,8 +115,8 @@ func (m *meter) enter(block ast.Node) {
 
 // bracket is one that may begin a link.
 type bracket struct {
-	at         int // byte
-	delimiters int // before it
+	at         int // offset in bytes
+	delimiters int // number of delimiters before the bracket
 }
 
 // delimiterSteps is the cost of going from one delimiter to another, which may
@@ -222,10 +222,10 @@ type inline struct {
 type call struct {
 	*meter
 	block  ast.Node
-	line   []byte // from where it began to the end of the line
+	line   []byte // the text from where the call began to the end of the line
 	from   int
-	result ast.Node // nil when it found nothing
-	taken  int      // bytes that the reader went on
+	result ast.Node // what the parser found; nil for nothing
+	taken  int      // bytes that the parser has read
 }
 
 // rest returns the number of bytes of the block after the position where the call began.

@@ -20,16 +20,16 @@ import (
 
 // Deps are the dependencies of Metrics.
 type Deps struct {
-	Version string // of the gateway
+	Version string // version of the gateway
 
 	// The functions are called with each scrape. Each may be nil: its figures are missing.
 	Queues   func(ctx context.Context) ([]bots.Queue, error)
-	Sessions func(ctx context.Context) (int64, error) // that are stored
-	AtWork   func() int64                             // sessions with a loop
-	ModelsUp func() map[string]bool                   // by name: whether it is called
+	Sessions func(ctx context.Context) (int64, error) // number of stored sessions
+	AtWork   func() int64                             // number of sessions with a loop
+	ModelsUp func() map[string]bool                   // by the name of a model: whether it is called
 
-	Asked       func(ctx context.Context) (int64, error) // tool calls that wait for an answer
-	VectorsLeft func(ctx context.Context) (int64, error) // messages that have no vector yet
+	Asked       func(ctx context.Context) (int64, error) // number of tool calls that wait for an answer
+	VectorsLeft func(ctx context.Context) (int64, error) // number of messages that have no vector yet
 
 	Embeddings func(ctx context.Context) ([]usage.Embeddings, error) // all requests for vectors that are stored, by model
 }
@@ -57,7 +57,7 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.
 type Expected struct {
 	Channels []string
 	Models   []string
-	Tools    []string // all that the model may call
+	Tools    []string // names of all tools that the model may call
 	Failures []string // kinds of failed model calls
 }
 
@@ -151,9 +151,9 @@ func outcome(failure string) string {
 type ModelCall struct {
 	Model              string
 	Outcome            string        // "done", or the kind of the error
-	Took, FirstByte    time.Duration // 0: no byte came
+	Took, FirstByte    time.Duration // FirstByte is 0 if no byte came
 	Prompt, Completion int           // tokens
-	Cached             int           // of Prompt: those that came from the server's cache
+	Cached             int           // tokens of Prompt that came from the server's cache
 }
 
 // Attempted counts an attempt of a model call.

@@ -11,7 +11,7 @@ import (
 
 // EmbeddingCall is one request for vectors.
 type EmbeddingCall struct {
-	Query  bool // for a search, else for messages
+	Query  bool // the call was for a search; else for messages
 	Failed bool
 	Tokens int // that the server has counted
 	Took   time.Duration

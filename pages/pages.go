@@ -19,7 +19,7 @@ var shared embed.FS
 
 // Frame is everything of a page but its body.
 type Frame struct {
-	Title   string   // of the browser's tab
+	Title   string   // title of the browser's tab
 	Section string   // the part of the gateway that the page is of, a class of its body
 	Styles  []string // names of assets, beside base.css
 	Scripts []string // names of assets that are modules
@@ -37,7 +37,7 @@ type Set struct {
 
 type loaded struct {
 	fragments *template.Template
-	pages     map[string]*template.Template // by the file's name, "chat.html"
+	pages     map[string]*template.Template // by the name of the file, such as "chat.html"
 }
 
 // NewSet returns the set of the templates in files. They are parsed at the first

@@ -82,19 +82,19 @@ type importing struct {
 	limits  files.Limits
 	key     conversation.Key
 	dry     bool
-	same    bool            // exports go into the sessions that they are of
+	same    bool            // exported sessions are imported under their own keys
 	into    *archive.Import // nil for a dry run
 
-	keptFrom time.Time // what was last used before this is deleted by the next cleanup; zero: nothing is
+	keptFrom time.Time // the next cleanup deletes conversations that were last used before this; zero: it deletes none
 
-	seen     map[string]bool // ids of a dry run
-	added    int64           // conversations
+	seen     map[string]bool // IDs of conversations that a dry run has read
+	added    int64           // conversations that were added
 	messages int64
 	tokens   int64
 	known    int64
-	broken   []string // why the first of them can't be read
-	left     int64    // how many there are of them
-	doomed   int64    // of the added ones, those that the next cleanup deletes
+	broken   []string // why conversations were left out: the first maxBroken of them
+	left     int64    // number of conversations that were left out
+	doomed   int64    // added conversations that the next cleanup deletes
 }
 
 // maxBroken is how many broken entries are listed one by one.

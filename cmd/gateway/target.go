@@ -17,7 +17,7 @@ import (
 // target is what an argument KEY|ID names: a session, or one of its conversations.
 type target struct {
 	session catalog.Session
-	one     *conversation.Conversation // nil: all of the session
+	one     *conversation.Conversation // nil: all conversations of the session
 }
 
 // findTarget finds what KEY|ID names. Only keys have a colon.
@@ -68,7 +68,7 @@ func suggestion(ctx context.Context, store *conversation.Store, name string) str
 	return all
 }
 
-const suggested = 3 // keys at most
+const suggested = 3 // most keys that are suggested
 
 // nearest returns the keys that are most similar to a name, the best first.
 func nearest(name string, sessions []catalog.Session) []string {

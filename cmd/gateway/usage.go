@@ -80,9 +80,9 @@ type usageRow struct {
 	Name             string   `json:"name"`
 	PersonName       string   `json:"person_name,omitempty"`
 	PromptTokens     int64    `json:"prompt_tokens"`
-	CachedTokens     int64    `json:"cached_tokens"` // of prompt_tokens
+	CachedTokens     int64    `json:"cached_tokens"` // tokens of prompt_tokens that came from the server's cache
 	CompletionTokens int64    `json:"completion_tokens"`
-	Cost             *float64 `json:"cost"` // null: a model without a price is among them
+	Cost             *float64 `json:"cost"` // null if one of the models has no price
 }
 
 // add adds the use of a model.

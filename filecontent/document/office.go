@@ -17,7 +17,7 @@ import (
 const (
 	maxEntries  = 10_000
 	maxUnpacked = 64 << 20 // bytes of all parts together
-	maxRatio    = 100      // times its packed size that a part may have; Apache POI's ZipSecureFile has the same limit
+	maxRatio    = 100      // how many times its packed size a part may have; Apache POI's ZipSecureFile has the same limit
 	anyRatio    = 1 << 20  // bytes up to which a part may have any ratio
 )
 
@@ -33,7 +33,7 @@ type office struct {
 	parts   map[string]*zip.File
 	room    int64 // bytes that may still be unpacked
 	text    writer
-	strings []string // of a spreadsheet, which its cells name by number
+	strings []string // texts of a spreadsheet, which cells name by their number
 }
 
 func officeText(archive *zip.Reader) (string, error) {

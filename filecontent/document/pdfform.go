@@ -16,8 +16,8 @@ const maxForms = 16
 // scope is where the operators that are read find what they name.
 type scope struct {
 	resources pdf.Value
-	fonts     map[string]*pageFont // that were read, by name
-	form      uint64               // the number of its object, 0 for the page
+	fonts     map[string]*pageFont // fonts that were read, by name
+	form      uint64               // number of the form's object; 0 for the page
 }
 
 // drawForm reads the text of a form that an operator names. A form that would draw itself is left

@@ -15,9 +15,9 @@ import (
 // textPiece is a text that one operator of a page has drawn.
 type textPiece struct {
 	text       string
-	start, end float64 // where it stands along its line
-	base       float64 // of its line, across its direction
-	size       float64 // of its font
+	start, end float64 // where the piece begins and ends along its line
+	base       float64 // position of its line, across the line's direction
+	size       float64 // size of its font
 }
 
 // textLine is what stands on one line of a page.

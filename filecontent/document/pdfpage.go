@@ -31,21 +31,21 @@ type textState struct {
 	leading   float64
 	charSpace float64
 	wordSpace float64
-	scale     float64 // horizontal
+	scale     float64 // horizontal scale; 1 = unscaled
 }
 
 // pageText reads the text of one page in the order in which it is drawn, which is the one
 // that people read in nearly all documents, also where there are several columns.
 type pageText struct {
-	scopes []*scope          // of the page, and of the forms that are being drawn
-	forms  map[uint64]*scope // that were read, by the number of their objects
-	silent map[uint64]bool   // forms without text
+	scopes []*scope          // the scope of the page, and those of the forms that are being drawn
+	forms  map[uint64]*scope // scopes of forms that were read, by the number of the form's object
+	silent map[uint64]bool   // forms without text, by the number of their objects
 	room   int               // bytes of text that are still read
 
 	now   textState
 	saved []textState
-	text  matrix // of the next glyph
-	line  matrix // of the beginning of its line
+	text  matrix // position of the next glyph
+	line  matrix // position at which its line begins
 	lines []textLine
 }
 
@@ -210,9 +210,9 @@ func (p *pageText) read(contents pdf.Value) (text string) {
 // pageFont is a font with what text layout needs of it.
 type pageFont struct {
 	font   pdf.Font
-	isWide bool            // its codes have two bytes
-	widths map[int]float64 // of a wide font, by code
-	usual  float64         // the width of other glyphs
+	isWide bool            // the font's codes have two bytes
+	widths map[int]float64 // widths of the glyphs of a wide font, by code
+	usual  float64         // width of glyphs that widths does not have
 }
 
 // usualWidth is the width of glyphs of which the document says nothing, in thousandths

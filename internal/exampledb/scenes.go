@@ -18,22 +18,22 @@ type scene struct {
 	address      string // "" = the replies are kept for whoever asks
 	place        string
 	group        bool
-	metadata     metadata.Object // of the session
+	metadata     metadata.Object // metadata of the session
 	phase        metadata.Object // metadata of the conversation
-	instructions string          // that a program has given
+	instructions string          // instructions that a program has given
 	title        string
 	at           time.Time
 	turns        []turn
-	summary      string // of the first turn
+	summary      string // summary of the first turn
 }
 
 type turn struct {
-	after    time.Duration // since the turn before
+	after    time.Duration // time since the turn before
 	sender   conversation.Sender
 	text     string
 	aside    bool // not said to the assistant, which does not answer
 	files    []file
-	metadata metadata.Object // of the message and its answer
+	metadata metadata.Object // metadata of the message and its answer
 	tool     *toolUse
 	events   []state.Event
 	reply    string

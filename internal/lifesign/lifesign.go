@@ -32,7 +32,7 @@ const (
 // by device and inode, and its name there. The file itself may be replaced while
 // they run. Of a database on a server it is the URL.
 type database struct {
-	id    uint64 // the hash of these
+	id    uint64 // hash of the folder's device and inode and the file's name, or of the URL
 	owner uint32 // user id
 }
 

@@ -36,7 +36,7 @@ const (
 	passCommit     = iota
 	loseCommit     // the connection breaks before the server has read it
 	loseItsOutcome // the connection breaks before the program has read the answer
-	loseTheServer  // likewise, and no other connection can be made
+	loseTheServer  // as with loseItsOutcome, and no further connection can be made
 )
 
 // NewProxy starts a proxy to the database at a URL of this package.
