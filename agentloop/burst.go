@@ -79,6 +79,12 @@ func (l *loop) awaitMore(intake context.Context, waiting []conversation.Inbound)
 		l.burst.end()
 		return false
 	}
+	l.awaitMail(intake, wait)
+	return true
+}
+
+// awaitMail waits until something is in the mailbox, but no longer than wait and not beyond intake.
+func (l *loop) awaitMail(intake context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -86,7 +92,6 @@ func (l *loop) awaitMore(intake context.Context, waiting []conversation.Inbound)
 	case <-l.mail.ready:
 	case <-intake.Done():
 	}
-	return true
 }
 
 // errJoined ends a run that begins again with a further message.

@@ -41,13 +41,7 @@ func (l *loop) awaitTurn(intake context.Context, first conversation.Inbound) boo
 		l.deps.Watcher.Working(waiting, l.key, []conversation.Inbound{first}, first.Destination()) // pages show previews of work alone
 		l.deps.Watcher.Preview(l.key, first.Destination(), turnWords(paces.PerMinute(), wait))
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.mail.ready:
-	case <-intake.Done():
-	}
+	l.awaitMail(intake, wait)
 	return false
 }
 
