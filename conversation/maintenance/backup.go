@@ -25,16 +25,11 @@ type BackupOptions struct {
 // Processes that use the database go on reading and writing. Whatever goes wrong
 // and whenever ctx ends, there is no target, or the one from before.
 func Backup(ctx context.Context, database, target string, o BackupOptions) (c Contents, err error) {
-	held, err := db.Share(database)
+	held, err := shareChecked(ctx, database)
 	if err != nil {
 		return c, err
 	}
 	defer func() { err = errors.Join(err, held.Close()) }()
-	if held.Alone {
-		if err := held.CheckLog(ctx); err != nil {
-			return c, err
-		}
-	}
 	if target, err = checkTarget(held.Path, target, o.Force); err != nil {
 		return c, err
 	}
@@ -52,6 +47,19 @@ func Backup(ctx context.Context, database, target string, o BackupOptions) (c Co
 		return c, err
 	}
 	return c, d.publish(target, o.Force)
+}
+
+// shareChecked returns shared access to a database, whose write-ahead log is checked unless another
+// process has the database open.
+func shareChecked(ctx context.Context, path string) (*db.Access, error) {
+	held, err := db.Share(path)
+	if err != nil || !held.Alone {
+		return held, err
+	}
+	if err := held.CheckLog(ctx); err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	return held, nil
 }
 
 // fill makes a draft a checked copy of a database.

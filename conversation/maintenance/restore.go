@@ -85,16 +85,11 @@ func fillFrom(ctx context.Context, file string, d *draft, progress Progress) (c 
 	} else if !info.Mode().IsRegular() {
 		return c, fmt.Errorf("%s is not a file", file)
 	}
-	held, err := db.Share(file)
+	held, err := shareChecked(ctx, file)
 	if err != nil {
 		return c, err
 	}
 	defer func() { err = errors.Join(err, held.Close()) }()
-	if held.Alone {
-		if err := held.CheckLog(ctx); err != nil {
-			return c, err
-		}
-	}
 	db, err := openToRead(held.Path)
 	if err != nil {
 		return c, err
