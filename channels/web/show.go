@@ -173,16 +173,25 @@ func (c *Channel) render(w http.ResponseWriter, r *http.Request, page, title str
 	}
 }
 
+// placeOfFile returns the seq of the message that a request names, and the number of the file in it. The
+// error is conversation.ErrNotFound.
+func placeOfFile(r *http.Request) (seq int64, n int, err error) {
+	seq, seqErr := strconv.ParseInt(r.PathValue("seq"), 10, 64)
+	n, nErr := strconv.Atoi(r.PathValue("n"))
+	if seqErr != nil || nErr != nil {
+		return 0, 0, conversation.ErrNotFound
+	}
+	return seq, n, nil
+}
+
 // sendAttachment serves a file of a message for download.
 func (c *Channel) sendAttachment(w http.ResponseWriter, r *http.Request) {
 	_, found, ok := c.conversationOf(w, r)
 	if !ok {
 		return
 	}
-	seq, seqErr := strconv.ParseInt(r.PathValue("seq"), 10, 64)
-	n, nErr := strconv.Atoi(r.PathValue("n"))
-	err := conversation.ErrNotFound
-	if seqErr == nil && nErr == nil {
+	seq, n, err := placeOfFile(r)
+	if err == nil {
 		err = hosted.SendFile(w, r, c.Store, found.ID, seq, n)
 	}
 	if err != nil {
@@ -196,13 +205,11 @@ func (c *Channel) sendImage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	seq, seqErr := strconv.ParseInt(r.PathValue("seq"), 10, 64)
-	n, nErr := strconv.Atoi(r.PathValue("n"))
-	if seqErr != nil || nErr != nil {
-		c.fail(w, r, conversation.ErrNotFound)
-		return
+	var image media.Image
+	seq, n, err := placeOfFile(r)
+	if err == nil {
+		image, err = files.New(c.Store).ImageAt(r.Context(), found.ID, seq, n)
 	}
-	image, err := files.New(c.Store).ImageAt(r.Context(), found.ID, seq, n)
 	if err == nil && !media.IsImageType(image.MediaType) {
 		err = conversation.ErrNotFound
 	}
