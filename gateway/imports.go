@@ -18,6 +18,7 @@ import (
 	"parley/conversation/files"
 	"parley/importer"
 	"parley/internal/clock"
+	"parley/internal/durable"
 	"parley/llm"
 	"parley/plaintext"
 )
@@ -100,7 +101,7 @@ func (im *imports) Take(name string, from io.Reader) error {
 		return web.ErrImporting
 	}
 	if err == nil {
-		err = syncFolder(im.folder)
+		err = durable.SyncFolder(im.folder)
 	}
 	select {
 	case im.begun <- struct{}{}:
@@ -155,7 +156,7 @@ func (im *imports) Stop() error {
 		return nil // it has ended
 	}
 	if err == nil {
-		err = errors.Join(wish.Close(), syncFolder(im.current("")))
+		err = errors.Join(wish.Close(), durable.SyncFolder(im.current("")))
 	}
 	im.mu.Lock()
 	defer im.mu.Unlock()
@@ -319,28 +320,8 @@ func writeStatus(path string, status web.ImportStatus) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), takenImport+"*")
-	if err != nil {
+	return durable.WriteFile(path, takenImport+"*", func(file *os.File) error {
+		_, err := file.Write(data)
 		return err
-	}
-	defer os.Remove(file.Name()) // it has another name when it was written
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	}, os.Rename)
 }

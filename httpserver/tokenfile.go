@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"unicode"
+
+	"parley/internal/durable"
 )
 
 // tokenFileName is the name of the file, beside the database, with the token that
@@ -247,33 +248,12 @@ func kindOf(info fs.FileInfo) string {
 // writeTokenFile stores a new token durably in a file beside path. put then gives
 // it that name: os.Link, which fails with fs.ErrExist where there is one, or
 // os.Rename. There is never half a token under the name.
-func writeTokenFile(path string, owner owner, put func(from, to string) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+tokenFileName+"-*") // mode 0600
-	if err != nil {
+func writeTokenFile(path string, owner owner, put func(from, to string) error) error {
+	return durable.WriteFile(path, "."+tokenFileName+"-*", func(file *os.File) error {
+		_, err := fmt.Fprintln(file, rand.Text())
+		if err == nil && owner.uid != os.Geteuid() {
+			err = file.Chown(owner.uid, owner.gid)
+		}
 		return err
-	}
-	defer os.Remove(file.Name()) // with os.Rename it is gone already
-	_, err = fmt.Fprintln(file, rand.Text())
-	if err == nil && owner.uid != os.Geteuid() {
-		err = file.Chown(owner.uid, owner.gid)
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = cmp.Or(err, file.Close()); err != nil {
-		return err
-	}
-	if err := put(file.Name(), path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-func syncFolder(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	}, put)
 }

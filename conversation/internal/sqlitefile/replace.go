@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"parley/internal/durable"
 )
 
 // Replaced is the result of Replace.
@@ -164,11 +166,7 @@ func (r replacement) setAside(path, aside string) error {
 
 // SyncFolder syncs the folder of a file, so that the names in it survive a power failure.
 func SyncFolder(path string) error {
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.SyncFolder(filepath.Dir(path))
 }
 
 func ignoreNotExist(err error) error {
