@@ -77,12 +77,12 @@ func (s Scope) By() Account { return Account{s.Channel, s.Account} }
 // Waiting is a session with inbound that no run has settled.
 type Waiting struct {
 	Key     Key
-	Inbound []Revision // in order of arrival; nil if the database is damaged there
+	Inbound []Revision // the waiting inbound, in order of arrival; nil if the database is damaged there
 }
 
 // Revision names an inbound as it was after a number of edits.
 type Revision struct {
-	Inbound int64 // its ID
+	Inbound int64 // ID of the inbound
 	Edits   int
 }
 

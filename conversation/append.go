@@ -23,7 +23,7 @@ import (
 // Limits of one Append, so that no other write waits long.
 const (
 	appendMost  = 200
-	appendBytes = 1 << 20 // of texts and tool calls
+	appendBytes = 1 << 20 // bytes of texts and tool calls
 )
 
 // Append adds messages to the active conversation of a session, all or none, and creates both

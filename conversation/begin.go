@@ -19,10 +19,10 @@ type Snapshot struct {
 	Notes        []Inbound    // edits of answered messages, to be told with what waits
 	Place        string       // what people call the session's place, "" when nobody said
 	Conversation Conversation // the active one; a fresh one that is stored by Commit when there is none
-	History      []Message    // from where the window begins, at least the newest turn, oldest first
-	Older        int64        // messages of the conversation that stand before History, internal ones among them
-	Summary      Summary      // of the beginning of the conversation, where the caller has read it
-	More         bool         // more waits than was taken
+	History      []Message    // messages from where the window begins, but at least the newest turn; oldest first
+	Older        int64        // number of messages of the conversation before History, internal ones among them
+	Summary      Summary      // summary of the beginning of the conversation; only where the caller has read it
+	More         bool         // more inbound waits than Waiting holds
 	Damaged      bool         // the conversation can't be read, or nothing can be added to it, since the file is damaged; History is empty
 }
 

@@ -44,14 +44,14 @@ const (
 type Effect struct {
 	Archive                bool        // the active conversation is archived and a fresh one begins
 	Carry                  state.Carry // with Archive: what the fresh one begins with
-	Title                  string      // of the fresh one; without Archive, of the run's conversation from now on
+	Title                  string      // with Archive: title of the fresh conversation; else a new title for the run's conversation
 	Delete                 bool        // the run's conversation is deleted for good, with every copy of its words
-	Resume                 string      // the session's conversation with this ID is its active one from now on; "" = as it is
+	Resume                 string      // ID of the session's conversation that becomes the active one; "" = the active one stays
 	Replace                int64       // the answer after this seq is replaced by the run's; 0 = nothing
-	Model, Agent, Fallback *string     // of the session from now on, see Conversation; nil = as they are
-	Instructions           *string     // in place of all of the session; "" = none, nil = as they are
+	Model, Agent, Fallback *string     // what is chosen for the session from now on, see Conversation; nil = no change
+	Instructions           *string     // replace all instructions of the session; "" = none, nil = no change
 
-	Undo int64 // the messages from this seq on are taken out of the talk before the run's are added, and kept; 0 = none
+	Undo int64 // before the run's messages are added, those from this seq on are taken out of the talk, and kept in the archive; 0 = none
 }
 
 // Run is one finished cycle of the agent, or one command. Commit stores it whole or not at all.
@@ -59,29 +59,29 @@ type Run struct {
 	Key          Key
 	Kind         Kind
 	Status       Status
-	Took         []Inbound // what it settles, in order; never empty
+	Took         []Inbound // the inbound that the run settles, in order; never empty
 	Journal      int64     // the run whose journal ends with this one, see package journal; 0 = none
 	Conversation Conversation
-	Title        string // for a conversation that has none yet
+	Title        string // title for a conversation that has none yet
 	Effect       Effect
 	Messages     []Message     // in order; Seq and RunID are given by Commit
 	Events       []state.Event // what the messages add to the conversation's state
-	Window       Window        // of the run's calls; zero = as it was
+	Window       Window        // where the window of the run's last call begins; zero = no change
 	Replies      []Delivery
-	Agent        string // that answered, "" for the default one
+	Agent        string // the agent that answered; "" for the default one
 	Model        string
 	Rounds       int // model calls
 	Prompt       int // tokens, as the server counted them
-	Cached       int // of Prompt: those that the server took from its cache
+	Cached       int // tokens of Prompt that the server took from its cache
 	Completion   int
 	Steps        []steps.Step
-	Instructions []string           // that were in force
-	FinishReason steps.FinishReason // why its answer is not whole
-	Warnings     []string           // what its readers should know beside the answer, as Markdown
-	Error        string             // for the operator, without secrets
+	Instructions []string           // the session's instructions that the model was told
+	FinishReason steps.FinishReason // why the answer is incomplete; "" if it is complete
+	Warnings     []string           // what readers should know beside the answer, as Markdown
+	Error        string             // why the run failed, for the operator, without secrets
 	StartedAt    time.Time
 
-	follows *int64 // the message that the first one follows, where a branch begins with it; nil = the last of the chosen branch
+	follows *int64 // seq of the message after which Messages begin a branch; nil = they follow the last message of the chosen branch
 }
 
 // ID returns the run's number, which is that of the first inbound that it took. So it is known before the commit, and
@@ -95,10 +95,10 @@ func (r Run) ID() int64 {
 
 // Committed is what Commit or Append has stored.
 type Committed struct {
-	Replies      []Delivery   // due now
-	Conversation Conversation // as it is then
-	Messages     []Message    // with Seq and RunID
-	Repeated     bool         // by Append: it was stored before
+	Replies      []Delivery   // the replies, which are due now
+	Conversation Conversation // the conversation after the commit
+	Messages     []Message    // the run's messages, with Seq and RunID
+	Repeated     bool         // only from Append: the messages were stored before
 }
 
 // Commit stores a run in one transaction: its messages, the inbound that it

@@ -21,19 +21,19 @@ type Conversation struct {
 	ID        string // UUIDv7
 	Key       Key
 	Title     string
-	Active    bool        // at most one of a session is
-	Messages  int64       // all that are stored, internal ones among them
-	Tokens    int64       // of all its messages
-	State     state.State // what the model is always told of it
+	Active    bool        // at most one conversation of a session is active
+	Messages  int64       // number of stored messages, internal ones among them
+	Tokens    int64       // tokens of all its messages
+	State     state.State // session state, which the model is told in every run
 	Window    Window
-	Metadata  metadata.Object // of the program that uses it
-	Model     string          // chosen for its session, "" for none; see package settings
-	Agent     string          // likewise
-	Fallback  string          // the model that answered last in the session in place of its own, of which people know; "" = none
+	Metadata  metadata.Object // notes of the program that uses the conversation
+	Model     string          // model that was chosen for its session, "" for none; see package settings
+	Agent     string          // agent that was chosen for its session, "" for none
+	Fallback  string          // fallback model that answered last in the session, and of which the chat was told; "" = none
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	Idle      time.Duration // only before it is stored: for how long the expired one before it was not used; 0 = it did not expire for that reason
-	Filled    int64         // only before it is stored: how many messages the expired one before it had; 0 = it did not expire for that reason
+	Idle      time.Duration // only before the conversation is stored: for how long the one before was not used, if it expired because of that; else 0
+	Filled    int64         // only before the conversation is stored: how many messages the one before had, if it expired because of that; else 0
 
 	row     int64 // its row id, 0 while it is not stored
 	session int64 // its session's row id, 0 while that is not known

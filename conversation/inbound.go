@@ -42,12 +42,12 @@ type Inbound struct {
 	Sender      Sender
 	Group       bool   // several people talk in this place, so the model is told who says what; else it is a private chat of Sender
 	Place       string // what people call the place, for the model and the operator; "" = as before
-	Title       string // of a conversation that begins with this message; "" = its first line
+	Title       string // title of a conversation that begins with this message; "" = its first line
 	Text        string
 	Attachments []media.Attachment
 	At          time.Time // when the platform says it was written; zero = it does not say, and Accept fills in the present
 	Keep        bool      // the reply is not sent but kept, see package kept
-	Replaces    MessageID // the message whose turn this one replaces, as an edit; zero = none. See Snapshot.Replacing
+	Replaces    MessageID // the earlier message whose turn this message replaces, as an edit; zero = none. See Snapshot.Replacing
 	Options     RunOptions
 
 	// NeverCommand says that the text is never a command, whatever it reads like:
@@ -114,7 +114,7 @@ func (in Inbound) Fingerprint() (string, error) {
 
 // Talk names group talk. The zero value is none.
 type Talk struct {
-	Most int // messages
+	Most int // most messages that are taken along; 0 = none
 	Of   Key // the place in which they were said; "" = where the message was written
 }
 
@@ -122,10 +122,10 @@ type Talk struct {
 // value asks for nothing.
 type RunOptions struct {
 	Instructions string          `json:"instructions,omitempty"` // the model is told in this run alone
-	MaxTokens    int             `json:"max_tokens,omitempty"`   // of the answer; 0 = as configured
-	Parameters   json.RawMessage `json:"parameters,omitempty"`   // of the model's calls, as a JSON object of llm.Options; nil = as configured
-	Metadata     metadata.Object `json:"metadata,omitempty"`     // of the message, and of the answer to it
-	Model        string          `json:"model,omitempty"`        // that answers in this run; "" = that of the session
+	MaxTokens    int             `json:"max_tokens,omitempty"`   // most tokens of the answer; 0 = as configured
+	Parameters   json.RawMessage `json:"parameters,omitempty"`   // parameters of the model's calls, as a JSON object of llm.Options; nil = as configured
+	Metadata     metadata.Object `json:"metadata,omitempty"`     // notes of the program for the message and its answer
+	Model        string          `json:"model,omitempty"`        // model that answers in this run; "" = the model of the session
 	Reminder     int             `json:"reminder,omitempty"`     // number of the reminder that the message gives; 0 = none
 }
 

@@ -38,7 +38,7 @@ type Message struct {
 	Seq        int64 // place in the conversation, from 1, without gaps
 	Role       Role
 	Content    string
-	Images     []media.Image // user: shown to a model that sees; assistant: that the model has made
+	Images     []media.Image // user: pictures, which a model that takes images is shown; assistant: pictures that the model made
 	Files      []media.File  `json:",omitempty"` // user: the other files, in the order of their lines in Content; tool: the whole result, where Content is a part
 	ToolCalls  []ToolCall    // assistant: the calls it asked for
 	ToolCallID string        // tool: the call it answers
@@ -68,8 +68,8 @@ type Message struct {
 	SetAside *string `json:"-"`
 
 	Internal bool            // kept in the archive and no part of the talk: neither people nor the model are shown it
-	Metadata metadata.Object // of the program that appended it
-	RunID    int64           // the run that wrote it, 0 for none
+	Metadata metadata.Object // notes of the program that appended the message
+	RunID    int64           // ID of the run that wrote the message; 0 for none
 	At       time.Time
 }
 

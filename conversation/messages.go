@@ -142,9 +142,9 @@ func (q MessageQuery) walk(conn db.Querier) (walk, error) {
 type pageReader struct {
 	query MessageQuery
 	page  Page
-	bytes int      // of the text on the page
+	bytes int      // bytes of the text on the page
 	turns int      // turns that have been read to their end
-	last  *Message // the last one that was read and is part of the talk
+	last  *Message // the last message that was read and is part of the talk
 }
 
 // add adds the next message, or sets page.More where the page is full before it.
@@ -210,10 +210,10 @@ func (s *Store) AllMessages(ctx context.Context, q MessageQuery) iter.Seq2[Messa
 type walk struct {
 	conn          db.Querier
 	query         func(ctx context.Context, q db.Querier, query string, args ...any) (*sql.Rows, error)
-	where         string // a condition
-	args          []any  // named
-	after, before int64  // only messages between these
-	forward       bool   // from the oldest on; else from the newest
+	where         string // condition of the query
+	args          []any  // named arguments of where
+	after, before int64  // only messages with a seq between these
+	forward       bool   // read from the oldest on; else from the newest
 	page          int    // messages that are read at first; 0 = firstPage
 	most          int    // messages that the caller takes at most
 }

@@ -23,37 +23,37 @@ type Delivery struct {
 	Key      Key
 	Channel  string   // the adapter that sends it; "" = the one that the run's first inbound came by, which Commit fills in
 	Account  string   // the platform's id of the bot that sends it, as of the inbound; filled in with Channel
-	Address  string   // as stored with the inbound that it answers
+	Address  string   // where the reply goes, as stored with the inbound that it answers
 	Text     string   // markdown
-	Actions  []Action // what to offer below the text, where the platform has buttons
+	Actions  []Action // commands to offer below the text, where the platform has buttons
 	Sent     []string // the platform's ids of the parts that it has taken
 	Attempts int      // failed attempts, over all parts
 	Reason   string   // why the latest try failed, for the operator, without secrets; "" when none did
 	At       time.Time
-	HeldAt   time.Time // since when it is set aside, so that later ones of its session go on; zero while it is not
+	HeldAt   time.Time // since when the delivery is set aside, so that later ones of its session are sent; zero while it is not
 
 	Keep    bool // it is not sent but kept, as its inbound says, until a program or page asks for it
 	Interim bool // it is sent before its run has ended: a question, or a notice about one
 
 	Transcript *Transcript // goes along as a file; nil = none
 
-	WithPictures bool          // of a new reply: the pictures that the model made, and those of tools that its answer names, go along
-	Pictures     []media.Image // of a stored one: these go along, without their bytes
+	WithPictures bool          // on Commit: the pictures that the model made, and those of tools that its answer names, are sent with the reply
+	Pictures     []media.Image // of a stored delivery: the pictures that are sent with it, without their bytes
 
 	// Of a failed one, as read with DeliveryQuery.Failed. Its Text is "" if it was deleted.
 	RunID        int64
-	Conversation string // ID, "" where there is none
-	Title        string // of the conversation
+	Conversation string // ID of the conversation; "" where there is none
+	Title        string // title of the conversation
 }
 
 // Transcript is a conversation as a file that goes along with a reply. It names
 // the messages and does not hold them: its bytes are made when it is sent.
 type Transcript struct {
-	Name         string `json:"name"`         // of the file, without a folder
-	Conversation string `json:"conversation"` // ID
+	Name         string `json:"name"`         // name of the file, without a folder
+	Conversation string `json:"conversation"` // ID of the conversation
 	Format       string `json:"format"`       // as the package transcript names it
 	From         int64  `json:"from"`         // seq of the first message
-	Through      int64  `json:"through"`      // seq of the last
+	Through      int64  `json:"through"`      // seq of the last message
 }
 
 // Action is a command that a person may give by a button.
@@ -64,13 +64,13 @@ type Action struct {
 
 // DeliveryQuery chooses deliveries that are due. The zero value means all.
 type DeliveryQuery struct {
-	Key      Key       // of the session, "" = every one
+	Key      Key       // key of the session; "" = all sessions
 	Ready    bool      // only those that are not set aside
 	Held     bool      // only those that are set aside
 	Failed   bool      // instead of those that are due: those that the platform has refused for good, the newest first, for as long as they are kept. Only Skip and Limit apply
-	Skip     int       // with Failed: leave out as many first ones
-	After    int64     // only those behind the delivery with this ID
-	Accounts []Account // only those that these accounts send; none = every one
+	Skip     int       // with Failed: number of deliveries to leave out at the beginning
+	After    int64     // only deliveries with a higher ID
+	Accounts []Account // only deliveries of these accounts; none = of all accounts
 	Limit    int
 }
 

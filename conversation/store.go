@@ -34,9 +34,9 @@ var (
 	ErrInvalid   = db.ErrInvalid                                                            // what a caller gave can't be stored; the text says why, for that caller
 	ErrMoved     = db.ErrMoved                                                              // the database was taken away from its place; nothing is stored meanwhile
 	ErrNoSession = errors.New("no such session")                                            // no session has the key
-	ErrNotFound  = errors.New("no such conversation")                                       // the session, or the store, has none with the ID
-	ErrNotFailed = errors.New("there is no such failed delivery, or its words are deleted") // so that nothing can be sent again
-	ErrReused    = errors.New("the id was used for something else")                         // an id that is unique in its session or channel
+	ErrNotFound  = errors.New("no such conversation")                                       // the session, or the store, has no conversation with the ID
+	ErrNotFailed = errors.New("there is no such failed delivery, or its words are deleted") // there is no failed delivery that can be sent again
+	ErrReused    = errors.New("the id was used for something else")                         // an ID that is unique in its session or channel was used for something else
 	ErrSettled   = errors.New("the run's messages are settled already")                     // an earlier try of the commit succeeded, and this one stored nothing
 )
 
@@ -50,7 +50,7 @@ type Store struct {
 	db      *db.DB
 	clock   func() time.Time // nil: see At
 	log     *slog.Logger
-	events  func([]Message) []state.Event // of what programs append and import
+	events  func([]Message) []state.Event // events of the messages that programs append and import, see Config.Events
 	carry   state.Carry
 	sweeper sweep.Sweeper
 	closed  closedConversations
@@ -76,12 +76,12 @@ func (s *Store) Embedder() func(ctx context.Context, query string) ([]float32, e
 
 // Config says how Open opens a database. Only Path is required.
 type Config struct {
-	Path         string  // of the database file, whose folder must exist, or the URL of a PostgreSQL database
+	Path         string  // path of the database file, whose folder must exist, or the URL of a PostgreSQL database
 	PasswordFile string  // holds the password of the URL's user; "" = what the URL and libpq's variables and files say
 	Node         db.Node // how this process is called among those that have the database of a URL open
 
 	Now func() time.Time // the clock; nil = that of the database's server, or else of this machine
-	Log *slog.Logger     // of what no caller can be told; nil = none
+	Log *slog.Logger     // log for what no caller can be told; nil = none
 
 	// Events reads from messages that programs append or import which events they add to the state of their
 	// conversation; nil = only their instructions.

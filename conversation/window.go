@@ -19,7 +19,7 @@ type Window struct {
 	Start  int64 // seq of the first message that is shown; 0 = not chosen yet
 	Cut    int   // tokens to which longer messages of the history are cut
 	Budget int   // tokens that a call could have when the window was chosen
-	Named  int   // of the pictures from Start on, so many of the oldest are named in words and not shown
+	Named  int   // number of pictures, the oldest from Start on, that are named in words and not shown
 }
 
 // tokens returns what a message takes of the window, at most.

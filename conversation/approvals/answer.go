@@ -16,12 +16,12 @@ import (
 
 // Answer answers a question.
 type Answer struct {
-	ID       int64 // of the question
+	ID       int64 // ID of the question
 	Session  conversation.Key
 	Allow    bool
 	Remember bool   // allow all later calls of the tool in the session, too
-	By       string // the name of who answers
-	Inbound  int64  // that gives the answer; 0 = it comes another way
+	By       string // name of the person who answers
+	Inbound  int64  // ID of the inbound with the answer; 0 = it comes another way
 
 	Cancel  bool           // leave a form without an answer, in place of refusing it
 	Content map[string]any // answers to the fields of a form, beside those that were given before

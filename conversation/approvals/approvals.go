@@ -40,29 +40,29 @@ const (
 // bound to the exact arguments.
 type Question struct {
 	ID        int64
-	Run       int64 // that asks
+	Run       int64 // ID of the run that asks
 	Session   conversation.Key
 	To        conversation.Account // the channel and the bot by which it is asked
-	Round     int                  // of the run's journal, from 1
+	Round     int                  // number of the round in the run's journal, from 1
 	CallID    string
 	Tool      string
 	Arguments string   // JSON, as the model wrote it; "" once the run is stored
-	Askers    []Person // whose messages the run answers
+	Askers    []Person // people whose messages the run answers
 
 	Rememberable bool // the answer may hold for all later calls of the tool in the session
 
 	State      State
 	AskedAt    time.Time
 	ExpiresAt  time.Time
-	AnsweredAt time.Time // zero while it is open
-	By         string    // the name of who answered; "" when nobody did
-	Answer     int64     // the inbound that answered; 0 = it was another way
+	AnsweredAt time.Time // zero while the question is open
+	By         string    // name of the person who answered; "" if nobody has
+	Answer     int64     // ID of the inbound with the answer; 0 = it came another way
 	Reminded   bool      // the chat was told that later messages wait
 
 	Form      *Form          // what the server of the tool wants to know; nil: whether the call may be made
-	Answers   map[string]any // to the form, by the names of its fields
-	Stop      int            // of the call at which the server asked, from 1; 0 without a form
-	Process   string         // that holds the call open until the answer; "" = none has to
+	Answers   map[string]any // answers to the form, by the names of its fields
+	Stop      int            // how often the server has stopped the call to ask, this time included; 0 without a form
+	Process   string         // name of the process that keeps the call under way until the answer; "" = the call is made again
 	Delivered bool           // the server is being told the answer
 }
 
@@ -92,8 +92,8 @@ type Call struct {
 	ID, Tool, Arguments string
 
 	Form    *Form  // what the server wants to know; nil: whether the call may be made
-	Stop    int    // as in Question
-	Process string // likewise
+	Stop    int    // see Question.Stop
+	Process string // see Question.Process
 }
 
 // Ask stores the questions of a run together with the messages that ask them, one for each. Calls that were asked about

@@ -17,13 +17,13 @@ import (
 
 // Form is what the server of a tool wants to know from people in the middle of a call.
 type Form struct {
-	Server  string  `json:"server"` // its name in the configuration
+	Server  string  `json:"server"` // name of the server in the configuration
 	Message string  `json:"message"`
-	URL     string  `json:"url,omitempty"` // that people shall open in place of filling in fields
+	URL     string  `json:"url,omitempty"` // address that people shall open in place of filling in fields
 	Fields  []Field `json:"fields,omitempty"`
 
-	Request string `json:"-"`               // the server's name of it among those of one stop
-	State   string `json:"state,omitempty"` // that the server wants back with the answer
+	Request string `json:"-"`               // name by which the server distinguishes the forms that it asks with at once
+	State   string `json:"state,omitempty"` // opaque text that the server wants back with the answer
 }
 
 // Field is something that a form asks for.
@@ -33,11 +33,11 @@ type Field struct {
 	About    string   `json:"about,omitempty"`
 	Kind     Kind     `json:"kind"`
 	Required bool     `json:"required,omitempty"`
-	Choices  []Choice `json:"choices,omitempty"` // of a OneOf or SomeOf
-	Least    *float64 `json:"least,omitempty"`   // of a number; of a text its characters; of SomeOf how many
-	Most     *float64 `json:"most,omitempty"`    // likewise
-	Format   string   `json:"format,omitempty"`  // of a text: email, uri, date, date-time or "" for any
-	Pattern  string   `json:"pattern,omitempty"` // of a text, a regular expression
+	Choices  []Choice `json:"choices,omitempty"` // choices of a OneOf or SomeOf
+	Least    *float64 `json:"least,omitempty"`   // least value of a number, least characters of a text, least choices of a SomeOf; nil = no limit
+	Most     *float64 `json:"most,omitempty"`    // the same as Least, for the most
+	Format   string   `json:"format,omitempty"`  // format of a text: email, uri, date, date-time or "" for any
+	Pattern  string   `json:"pattern,omitempty"` // regular expression that a text matches
 }
 
 // Choice is a value that a field may have.

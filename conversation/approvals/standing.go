@@ -11,7 +11,7 @@ import (
 // Standing is a tool that is allowed for a whole session.
 type Standing struct {
 	Tool string
-	By   string // the name of who allowed it
+	By   string // name of the person who allowed the tool
 	At   time.Time
 }
 

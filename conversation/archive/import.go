@@ -40,7 +40,7 @@ const (
 	importLock = "import"
 
 	importBatch = 200     // messages written in one transaction
-	importBytes = 1 << 20 // of text, likewise; a longer message goes alone
+	importBytes = 1 << 20 // bytes of text written in one transaction; a longer message has one of its own
 )
 
 // ErrUnderWay is returned while another process imports into the database.

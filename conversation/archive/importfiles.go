@@ -24,8 +24,8 @@ type Keeping struct {
 
 // Shown is how an imported message shows a file.
 type Shown struct {
-	IsPicture bool   // one that models and browsers show; then the rest is empty
-	Line      string // of the message's text, for the model
+	IsPicture bool   // the file is a picture that models and browsers show; then the other fields are empty
+	Line      string // line about the file in the message's text, for the model
 	Problem   string // why the file can't be shown, in words; "" = it can, or need not
 }
 

@@ -38,15 +38,15 @@ type Session struct {
 	Pinned    bool
 	Metadata  metadata.Object
 	CreatedAt time.Time
-	Carried   *state.State // what its next conversation begins with, nil for nothing
-	Model     string       // chosen for it, "" for none
-	Agent     string       // likewise
+	Carried   *state.State // what the session's next conversation begins with; nil for nothing
+	Model     string       // model that was chosen for the session; "" for none
+	Agent     string       // agent that was chosen for the session; "" for none
 }
 
 // Head is what an archive says of a conversation before its records.
 type Head struct {
 	conversation.Conversation
-	Participants []conversation.Sender // whose messages were answered, by id
+	Participants []conversation.Sender // people whose messages were answered, in the order of their IDs
 	Branches     Branches
 }
 
@@ -70,7 +70,7 @@ type Record struct {
 
 // Instructions is a list of instructions that was in force in runs of a conversation.
 type Instructions struct {
-	Hash  string // by which runs name it
+	Hash  string // hash by which runs refer to the instructions
 	Texts []string
 }
 

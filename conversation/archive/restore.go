@@ -118,10 +118,10 @@ type restoring struct {
 	*Import
 	of     Head
 	row    int64
-	seq    int64 // of the last message
+	seq    int64 // seq of the last message
 	tokens int64
 	calls  toolcalls.Checker
-	runs   int64 // the highest id of a run
+	runs   int64 // the highest ID of a run so far
 
 	batch []Record
 	size  int // bytes of the texts in the batch

@@ -87,9 +87,9 @@ func adoptPairings(ctx context.Context, tx db.Tx, a conversation.Account) error 
 // Bot is a bot that has served its channel, or that something waits for.
 type Bot struct {
 	conversation.Account
-	State   string    // as in Health, when it served last; "" = not known
-	Since   time.Time // of the state
-	LetIn   int64     // people who are paired with it
+	State   string    // see Health.State, as of when the bot served last; "" = not known
+	Since   time.Time // since when the bot is in this state
+	LetIn   int64     // number of people who are paired with the bot
 	Waiting int64     // inbound that no run has settled
 	Due     int64     // deliveries to be sent
 }

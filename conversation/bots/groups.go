@@ -20,11 +20,11 @@ const (
 // Group is a group, or a server, that a bot is in or was in.
 type Group struct {
 	Bot    conversation.Account
-	ID     string // of the platform
+	ID     string // ID of the group on the platform
 	Name   string // "" leaves the stored one
 	State  string // Member or Removed
 	Since  time.Time
-	ByID   string // who has added or removed the bot, "" where the platform does not tell
+	ByID   string // ID of the person who added or removed the bot; "" where the platform does not tell
 	ByName string
 	Lacks  []string // what the bot may not do there, in words; nil leaves what is stored
 }

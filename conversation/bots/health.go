@@ -15,7 +15,7 @@ const (
 	Serving     = "serving"
 	Interrupted = "interrupted" // the platform can't be reached, and is tried again
 	Rejected    = "rejected"    // the platform refuses the bot until somebody corrects that; it is asked again now and then
-	Ended       = "ended"       // by an error that trying again can't correct
+	Ended       = "ended"       // the channel has ended, with an error that trying again can't correct
 )
 
 // Health is how a channel fares, as one bot of its platform serves it on one node.
@@ -25,8 +25,8 @@ type Health struct {
 	State   string // one of the above
 	Detail  string // for the operator, without secrets
 	Since   time.Time
-	NodeID  int64  // of the node that says so; 0 if it is dead, or the only one
-	Node    string // its name; "" likewise
+	NodeID  int64  // ID of the node that reports the state; 0 if that is dead, or the only one
+	Node    string // name of that node; "" where NodeID is 0
 }
 
 // SetHealth stores how a channel fares now on this node. Each node has a state of its own: what fails on one of them must not

@@ -13,11 +13,11 @@ type Queue struct {
 	Channel       string
 	Account       string    // the platform's id of the bot; "" where there is none, or it is not known
 	Waiting       int64     // inbound that no run has settled
-	OldestWaiting time.Time // when the oldest of it was written, as the platform says; zero = none waits
+	OldestWaiting time.Time // when the oldest waiting inbound was written, as the platform says; zero = none waits
 	Due           int64     // deliveries to be sent
-	OldestDue     time.Time // when the run of the oldest ended; zero = none is due
-	Held          int64     // of Due, those that are set aside
-	OldestHeld    time.Time // since when the oldest of these is set aside; zero = none is
+	OldestDue     time.Time // when the run of the oldest due delivery ended; zero = none is due
+	Held          int64     // deliveries of Due that are set aside
+	OldestHeld    time.Time // since when the oldest of Held is set aside; zero = none is
 }
 
 // Plus returns both queues as one. It has the channel and the bot of q, or those of o where q has none.

@@ -44,7 +44,7 @@ const (
 type Cap struct {
 	Scope Scope
 	Unit  Unit
-	Most  int64 // as in Amount
+	Most  int64 // see Amount
 }
 
 // Amount is what calls use.
@@ -70,7 +70,7 @@ func Money(sum float64) int64 { return int64(math.Round(min(sum*1e9, math.MaxInt
 type Call struct {
 	Person    string           // "telegram:42"; "" = nobody
 	Session   conversation.Key // "" = none
-	Estimate  Amount           // of what it will use
+	Estimate  Amount           // estimate of what the call will use
 	Unlimited bool             // it is counted, and never refused
 	Unseen    bool             // nobody would see a warning: the next call warns
 }
@@ -409,7 +409,7 @@ type Use struct {
 	Used  int64
 	Reset time.Time // when the next day begins
 
-	named bool // the words name the time zone of Reset
+	named bool // More names the time zone of Reset
 }
 
 // In returns the use with the time of its reset in the time zone of a person, which its words name
@@ -445,7 +445,7 @@ func (b *Budgets) Of(ctx context.Context, person string, session conversation.Ke
 // Owner is who has used most of a cap.
 type Owner struct {
 	Use
-	Name string // as in Call; "" in total
+	Name string // see Call.Person and Call.Session; "" for the total
 }
 
 // Most returns for each cap who has used most of it today, at most so many for each.

@@ -71,9 +71,9 @@ type Session struct {
 	Waiting       int64 // inbound that no run has settled
 	CreatedAt     time.Time
 	UsedAt        time.Time       // when one of its conversations was last used, else CreatedAt
-	Metadata      metadata.Object // of the program that uses it
-	Model         string          // chosen for it, "" for none
-	Agent         string          // likewise
+	Metadata      metadata.Object // notes of the program that uses the session
+	Model         string          // model that was chosen for the session; "" for none
+	Agent         string          // agent that was chosen for the session; "" for none
 
 	row int64
 }
@@ -228,7 +228,7 @@ func containing(text string) (pattern string, err error) {
 
 // ConversationQuery chooses conversations. The zero value means all.
 type ConversationQuery struct {
-	Key      conversation.Key // of the session, "" for all
+	Key      conversation.Key // key of the session; "" for all
 	Channel  string
 	Text     string          // stands in the title, in any case of its ASCII letters
 	User     string          // has written in it: the platform's id, or the name in any case of its ASCII letters
@@ -237,7 +237,7 @@ type ConversationQuery struct {
 	Archived bool            // only those that are archived
 	ByAge    bool            // begin with what was made last, not with what was used last; see Sessions
 	From     string          // where the page begins, as the page before it says; "" = the first
-	Skip     int             // leave out as many first ones
+	Skip     int             // number of conversations to leave out at the beginning
 	Limit    int             // 0 = none
 }
 
@@ -279,8 +279,8 @@ type order bool
 
 // pagePlace is where a page begins: behind the row that was used then.
 type pagePlace struct {
-	used int64 // milliseconds; by age nothing
-	row  int64 // 0 = at the beginning
+	used int64 // when the last one of the page was used, in milliseconds; 0 in an order by age
+	row  int64 // row ID of the last one of the page; 0 = the page is the first
 }
 
 // by returns the terms of ORDER BY.

@@ -16,7 +16,7 @@ import (
 // when it died is used again.
 type draft struct {
 	path string
-	file *os.File // holds a lock while the draft is being made
+	file *os.File // the open draft, whose lock is held while the draft is being made
 }
 
 // draftName returns a name that no other file has, the same each time.

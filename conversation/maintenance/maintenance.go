@@ -43,13 +43,13 @@ func (p Progress) Report(step Step, done, total int64) {
 
 // Contents counts what a database holds.
 type Contents struct {
-	Schema        int64 // version
+	Schema        int64 // version of the schema
 	Sessions      int64
 	Conversations int64
 	Messages      int64
-	Files         int64 // with their bytes
-	LostFiles     int64 // whose bytes a copy lacks, since they were missing or damaged in the folder beside the database
-	Bytes         int64 // of the file
+	Files         int64 // files that are stored with their bytes
+	LostFiles     int64 // files whose bytes a copy lacks, since they were missing or damaged in the folder beside the database
+	Bytes         int64 // size of the database file
 }
 
 // openToRead opens a database, with its log, in a way that never writes to either. A

@@ -98,8 +98,8 @@ func finish(ctx context.Context, path string, progress Progress) (err error) {
 type repair struct {
 	salvage
 	tx         *sql.Tx
-	statements map[string]*sql.Stmt // by table and number of values
-	dropped    map[string]int64     // rows that can't stand beside the others, by table
+	statements map[string]*sql.Stmt // INSERT statements, by table and number of values
+	dropped    map[string]int64     // number of rows, by table, that were left out since they conflict with others
 	lost       []Loss
 	replaced   int64 // values that were replaced
 	unnamed    int64 // sessions that got a name

@@ -18,7 +18,7 @@ type Restored struct {
 	SetAside  []string // the files that stood there before, under their new names
 	Finished  bool     // an interrupted Restore of the same copy was finished, and nothing else done
 	Earlier   string   // an interrupted Restore of this other copy was finished first; "" for none
-	EarlierAt []string // the files that it has set aside
+	EarlierAt []string // the files that that Restore has set aside
 }
 
 // Restore puts a copy in the place of the database, which no process may have

@@ -12,9 +12,9 @@ import (
 // query returns a sentence for each violation. Apart from keys and titles, these
 // sentences contain no text that people have written.
 type rule struct {
-	kind   string   // what there may be very many of
-	tables []string // that must be readable as a whole
-	lost   bool     // see Finding
+	kind   string   // what the rows of query show, in words for "N more …"
+	tables []string // tables that must be readable as a whole
+	lost   bool     // see Finding.Lost
 	query  string
 }
 

@@ -17,13 +17,13 @@ import (
 type salvage struct {
 	pages    *sqlitefile.Pages
 	progress Progress
-	row      func(t table, id int64, values []any) error // values by column, ending where the row does
+	row      func(t table, id int64, values []any) error // is called with each row: its values by column, of which a row may lack the last
 
-	version  int64 // of the schema
+	version  int64 // version of the schema
 	objects  []object
 	tables   map[string]table
-	damage   map[string][]sqlitefile.Damage // by table or index
-	contents []sqlitefile.Damage            // of the file's own list of these
+	damage   map[string][]sqlitefile.Damage // damage of each table or index, by its name
+	contents []sqlitefile.Damage            // damage of the file's list of tables and indexes
 	tally    tally
 }
 

@@ -26,7 +26,7 @@ type column struct {
 	name     string
 	kind     string // INTEGER, TEXT or BLOB; goose has others
 	required bool   // NOT NULL
-	rowID    bool   // another name of the row's id, stored as null
+	rowID    bool   // the column is an alias of the row ID, and stored as null
 }
 
 // object is a table or an index in the file's own list of them.

@@ -13,9 +13,9 @@ import (
 type tally struct {
 	sessions      map[int64]*sessionTally
 	conversations map[int64]*conversationTally
-	waiting       map[int64]int64           // session by inbound that waits, as the index says
-	due           map[int64]int64           // session by reply that is due, likewise
-	read          map[string]map[int64]bool // ids of the rows of inbox and outbox that can be read, among those
+	waiting       map[int64]int64           // session of each inbound that waits according to the index, by row ID
+	due           map[int64]int64           // session of each delivery that is due according to the index, by row ID
+	read          map[string]map[int64]bool // by table, the IDs among those whose rows in inbox or outbox can be read
 }
 
 type sessionTally struct {
@@ -30,8 +30,8 @@ type conversationTally struct {
 	row      bool // its row can be read
 	active   bool
 	deleted  int64
-	messages int64     // that it has
-	found    []stretch // of seqs, in the order in which they were read
+	messages int64     // number of messages that the conversation has
+	found    []stretch // stretches of seqs, in the order in which they were read
 }
 
 // stretch are messages that follow each other.
@@ -165,12 +165,12 @@ func (a *tally) entry(index string, values []any) {
 
 // Loss is a part of a conversation that can't be read.
 type Loss struct {
-	Session      conversation.Key // "" when it can't be told
-	Conversation string           // its ID, "" likewise
+	Session      conversation.Key // "" if the session is not known
+	Conversation string           // ID of the conversation; "" if it is not known
 	Title        string
-	First, Last  int64 // of the messages, counted from 1; 0 when only the conversation's own row is hit
-	After        int64 // when the message before them was written, milliseconds; 0 when there is none
-	Before       int64 // and the one behind them
+	First, Last  int64 // seqs of the first and last message that are lost; 0 if only the conversation's own row is
+	After        int64 // when the message before First was written, in milliseconds; 0 if there is none
+	Before       int64 // when the message after Last was written, in milliseconds; 0 if there is none
 }
 
 // losses returns the messages that are missing, by conversation.

@@ -20,8 +20,8 @@ import (
 
 // Finding is something wrong with a database.
 type Finding struct {
-	Text string // for the operator, in a sentence; what people chose in it, such as a title, may hold any character
-	Lost bool   // something that people said or wait for is hit; else all of it is there
+	Text string // a sentence for the operator; titles and other texts of people in it may hold any character
+	Lost bool   // something that people have said, or wait for, is lost; else all of it is there
 }
 
 // Verified is the result of Verify.

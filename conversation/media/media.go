@@ -26,7 +26,7 @@ func IsImageType(mediaType string) bool {
 
 // Image is a picture in a user message.
 type Image struct {
-	ID        int64  `json:"id,omitempty"` // of the kept file; 0 while it is not stored, and for pictures of earlier versions
+	ID        int64  `json:"id,omitempty"` // ID of the kept file; 0 while it is not stored, and for pictures of earlier versions
 	Name      string `json:"name"`
 	MediaType string `json:"media_type"` // see IsImageType
 	Size      int    `json:"size"`       // bytes
@@ -45,14 +45,14 @@ type Image struct {
 // message's content has lines about it, for the model and for search: its name, and
 // the text of a file that was read.
 type File struct {
-	ID        int64  `json:"id,omitempty"` // of the kept file; 0 = it is not kept, as in messages of earlier versions
+	ID        int64  `json:"id,omitempty"` // ID of the kept file; 0 = the file is not kept, as in messages of earlier versions
 	Name      string `json:"name"`
 	MediaType string `json:"media_type,omitempty"` // as the platform said
 	Size      int64  `json:"size,omitempty"`       // bytes, as the platform said; 0 = not said
 	Lines     Extent `json:"lines"`                // the lines about the file, in the content
-	Body      Extent `json:"body,omitzero"`        // of these, the text of the file; zero if it was not read
+	Body      Extent `json:"body,omitzero"`        // part of Lines with the text of the file; zero if it was not read
 	Problem   string `json:"problem,omitempty"`    // why it could not be kept or read, in words; "" = it could
-	Data      []byte `json:"-"`                    // in records of an archive, else nil
+	Data      []byte `json:"-"`                    // the file's bytes, only in records of an archive
 
 	Source *Source   `json:"-"` // from where it will be fetched again; nil = it is kept, or there is no other attempt
 	Again  time.Time `json:"-"` // when a kept file is read again that can't be read now; zero = it is not
@@ -60,10 +60,10 @@ type File struct {
 
 // Source says from where a file that could not be fetched is fetched again.
 type Source struct {
-	Channel    string     `json:"channel"` // that it came by
+	Channel    string     `json:"channel"` // channel that the file came by
 	Attachment Attachment `json:"attachment"`
 
-	Attempts int       `json:"-"` // that failed
+	Attempts int       `json:"-"` // number of attempts that failed
 	Next     time.Time `json:"-"` // when it is fetched again, at the earliest
 }
 

@@ -15,7 +15,7 @@ import (
 type Object string
 
 const (
-	MaxBytes = 16 << 10 // of the metadata of a session, a conversation or a message
+	MaxBytes = 16 << 10 // bytes of the metadata of a session, a conversation or a message
 
 	maxDepth = 20 // objects and lists inside each other; SQLite reads no more than 1000: https://www.sqlite.org/json1.html
 )

@@ -34,10 +34,10 @@ type Config struct {
 type Result struct {
 	Sessions, Conversations, Messages, Files int64
 
-	Rows      int64 // of all tables, which were compared
-	Continued int64 // rows of them that an interrupted move had copied
+	Rows      int64 // rows of all tables, which were compared after the move
+	Continued int64 // rows of Rows that an interrupted move had copied
 	Restarted bool  // an interrupted move was begun anew, since its source has changed
-	LostFiles int64 // whose bytes are missing in the folder beside the source
+	LostFiles int64 // files whose bytes are missing in the folder beside the source
 	Replaced  int64 // texts with bytes that PostgreSQL can't store, which have a replacement character in their place
 }
 

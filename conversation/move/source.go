@@ -17,13 +17,13 @@ import (
 // source is the database that is moved. Nobody changes it until close.
 type source interface {
 	db.Querier
-	name() string                               // for people
-	state(context.Context) (string, error)      // a text that is another one after anybody has written
-	ids(context.Context, string) (int64, error) // the highest id that a table has ever given
-	counted(context.Context) (int64, error)     // the newest reply whose run is in the sums of runs
-	embedded(context.Context) (int64, error)    // the newest message that needs no vector any more
+	name() string                               // names the source for people
+	state(context.Context) (string, error)      // returns a text that changes with each write to the source
+	ids(context.Context, string) (int64, error) // returns the highest ID that a table has ever given
+	counted(context.Context) (int64, error)     // returns the ID of the newest reply whose run is in the sums of runs
+	embedded(context.Context) (int64, error)    // returns the ID of the newest message that has its vectors, or needs none
 	read(context.Context, table, []any) iter.Seq2[row, error]
-	lostFiles() int64 // whose bytes were not there when they were read
+	lostFiles() int64 // returns the number of files whose bytes were missing when they were read
 	close() error
 }
 

@@ -30,9 +30,9 @@ type target interface {
 
 // position says how far a move has come.
 type position struct {
-	table string // whose rows were added last, "" for none yet
+	table string // the table whose rows were added last; "" for none yet
 	after []any  // the key of the last row
-	rows  int64  // of all tables
+	rows  int64  // number of rows that were added, over all tables
 }
 
 // keyPart is a part of a key in JSON. Texts are kept as bytes, since they may be no UTF-8.

@@ -19,8 +19,8 @@ import (
 type fileTarget struct {
 	*sql.Conn
 	db    *sql.DB
-	held  *db.Access // of the path that the file gets
-	draft string     // its path until then
+	held  *db.Access // access to the path that the file gets in the end
+	draft string     // path of the file until then
 }
 
 func openFileTarget(ctx context.Context, path string) (_ target, err error) {

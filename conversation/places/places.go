@@ -29,7 +29,7 @@ func New(store *conversation.Store) *Places { return &Places{store.DB(), store.N
 
 // Moved is the result of MovePlace.
 type Moved struct {
-	IsNew      bool // the move was not known yet
+	IsNew      bool // the move was not stored before
 	OwnSession bool // the place had a session of its own, whose content AdoptPlace gives to the session that it belongs to now
 }
 

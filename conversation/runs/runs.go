@@ -15,22 +15,22 @@ import (
 
 // Record is a run as it was stored.
 type Record struct {
-	ID         int64 // as in Message.RunID
+	ID         int64 // see Message.RunID
 	Kind       conversation.Kind
 	Status     conversation.Status
-	Asked      conversation.Sender // who wrote the first message that it took
-	Agent      string              // that answered, "" for the default one
+	Asked      conversation.Sender // the sender of the first message that the run took
+	Agent      string              // the agent that answered; "" for the default one
 	Model      string
 	Rounds     int    // model calls
 	Prompt     int    // tokens
-	Cached     int    // of Prompt: those that the model's server took from its cache
+	Cached     int    // tokens of Prompt that the model's server took from its cache
 	Completion int    // tokens
-	Messages   int64  // how many it added
-	Error      string // for the operator, without secrets
+	Messages   int64  // number of messages that the run added
+	Error      string // why the run failed, for the operator, without secrets
 
-	FinishReason    steps.FinishReason // why its answer is not whole
-	NewConversation bool               // it began the conversation, since the one before it was over
-	Instructions    string             // hash of those that were in force, "" for none or not known
+	FinishReason    steps.FinishReason // why the answer is incomplete; "" if it is complete
+	NewConversation bool               // the run began the conversation, since the one before was over
+	Instructions    string             // hash of the instructions that the model was told; "" for none, or not known
 
 	Warnings []string // what its readers should know beside the answer, as Markdown
 
@@ -48,7 +48,7 @@ const Select = `
 // Answered says what has made an answer, by their names.
 type Answered struct {
 	Model string
-	Agent string // "" for the default one
+	Agent string // the agent that answered; "" for the default one
 
 	Warnings []string // what readers should know beside the answer, as Markdown
 }

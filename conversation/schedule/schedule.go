@@ -21,12 +21,12 @@ type Schedule struct {
 
 // The limits of a schedule.
 const (
-	MinInterval = 15 * time.Minute                // between two times of a rule, since each costs a run
-	maxAhead    = 10 * 366 * 24 * time.Hour       // from now to the first time
-	maxPast     = 366 * 24 * time.Hour            // to the start of a rule: the next time is searched from there
-	maxRule     = 200                             // bytes
+	MinInterval = 15 * time.Minute                // shortest time between two occurrences of a rule, since each costs a run
+	maxAhead    = 10 * 366 * 24 * time.Hour       // longest time from now to the first occurrence
+	maxPast     = 366 * 24 * time.Hour            // longest time since the start of a rule, from where the next occurrence is searched
+	maxRule     = 200                             // bytes of a rule
 	localForm   = "2006-01-02T15:04"              // a time by the clock of a zone
-	ShownForm   = "Monday, 2 January 2006, 15:04" // of a time, for people
+	ShownForm   = "Monday, 2 January 2006, 15:04" // form of a time for people
 )
 
 // Wanted is when something is to be due, as models and programs say it.
@@ -209,7 +209,7 @@ func Zone(name string) (*time.Location, error) {
 
 // Occurrence is one time at which a reminder is due, and the one that follows.
 type Occurrence struct {
-	Reminder int64     // row id
-	Due      time.Time // as it is stored
-	Next     time.Time // zero = none, and the reminder is done
+	Reminder int64     // row ID of the reminder
+	Due      time.Time // when the reminder is due, as stored
+	Next     time.Time // when it is due next; zero = never again, and the reminder is deleted
 }

@@ -116,9 +116,9 @@ type Server struct {
 type TokenOrigin string
 
 const (
-	TokenMade       TokenOrigin = "made"       // the gateway made it, in a file beside the database
-	TokenConfigured TokenOrigin = "configured" // the operator configured it
-	TokenNone       TokenOrigin = "none"       // the server asks for none
+	TokenMade       TokenOrigin = "made"       // the gateway made the token, in a file beside the database
+	TokenConfigured TokenOrigin = "configured" // the operator configured the token
+	TokenNone       TokenOrigin = "none"       // the server asks for no token
 )
 
 // ErrNoServer says that no HTTP server has ever run on the database.

@@ -80,10 +80,10 @@ const (
 type Event struct {
 	Kind  EventKind
 	Text  string // the rule, decision, file, command, name or directory, or a whole system message
-	Error string // of Failed: the error
+	Error string // only with Failed: the error
 
 	Message int  // the index in Run.Messages of the message that causes the event
-	Set     bool // of Constrained and Decided: see Note.Set
+	Set     bool // only with Constrained and Decided: see Note.Set
 }
 
 // Without returns the state without the notes of the given turn and later ones. Notes with Set stay.

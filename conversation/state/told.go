@@ -6,7 +6,7 @@ package state
 type Told struct {
 	Place   string  `json:"place,omitempty"`   // where the conversation takes place
 	State   string  `json:"state,omitempty"`   // the session state in YAML
-	Numbers []int64 `json:"numbers,omitempty"` // of the rules and decisions in State
+	Numbers []int64 `json:"numbers,omitempty"` // numbers of the rules and decisions in State
 }
 
 // IsZero reports whether nothing was told.

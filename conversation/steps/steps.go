@@ -52,17 +52,17 @@ type Purpose string
 const (
 	PurposeTitle         Purpose = "title"
 	PurposeSummary       Purpose = "summary"
-	PurposeTranscription Purpose = "transcription" // of a recording
+	PurposeTranscription Purpose = "transcription" // transcription of a recording
 )
 
 // Step is one model call or one tool call of a run, or what came between them. Each try of a model call is a step of its own. Times are stored in
 // milliseconds.
 type Step struct {
 	Kind  Kind
-	Name  string // of the model, as its server names it, or of the tool
+	Name  string // name of the model, as its server gives it, or of the tool
 	At    time.Time
 	Took  time.Duration
-	Error string // how it failed, without secrets; "" when it did not
+	Error string // how the step failed, without secrets; "" if it did not
 
 	// Failure is the kind of failure of a model call, in a word for programs, as package llm names it; "" = it did not fail,
 	// or the step is from before kinds were recorded.
@@ -70,17 +70,17 @@ type Step struct {
 
 	// Of a model call:
 	Purpose    Purpose
-	FirstByte  time.Duration // until the first piece of the answer, 0 when none came
+	FirstByte  time.Duration // time until the first piece of the answer; 0 if none came
 	Prompt     int           // tokens, as the server counted them
-	Cached     int           // of Prompt: those that the server took from its cache
+	Cached     int           // tokens of Prompt that the server took from its cache
 	Completion int
 	Shown      int64 // messages of the conversation in the window
-	Left       int64 // older ones that it left out
+	Left       int64 // older messages that the window left out
 	Window     int   // tokens that the window was counted to have
 
-	FinishReason FinishReason // of a model call: why its answer is not whole
+	FinishReason FinishReason // of a model call: why its answer is incomplete
 
-	CallID string // of a tool call, as in the message that asked for it
+	CallID string // ID of a tool call, as in the message that asked for it
 
 	// Of an approval, which took until the answer:
 	Answer string // allowed, denied, expired or cancelled
@@ -92,8 +92,8 @@ type Step struct {
 type storedStep struct {
 	Tool       bool    `json:"tool,omitempty"`
 	Resumed    bool    `json:"resumed,omitempty"`
-	Name       string  `json:"name,omitempty"` // unless it is the run's model
-	At         int64   `json:"at,omitempty"`   // after the run's start, milliseconds
+	Name       string  `json:"name,omitempty"` // Step.Name; "" if it is the run's model
+	At         int64   `json:"at,omitempty"`   // milliseconds after the run's start
 	Took       int64   `json:"took,omitempty"`
 	FirstByte  int64   `json:"first,omitempty"`
 	Purpose    Purpose `json:"for,omitempty"`

@@ -59,8 +59,8 @@ func newestUpTo(ctx context.Context, q db.Querier, id string, through int64) (su
 
 // Stretch is a part of a conversation that can be summarised: whole turns that follow on a summary.
 type Stretch struct {
-	Conversation string               // ID
-	After        conversation.Summary // zero if the stretch begins with the conversation
+	Conversation string               // ID of the conversation
+	After        conversation.Summary // the summary that the stretch follows; zero if it begins with the conversation
 	Messages     []conversation.Message
 }
 
