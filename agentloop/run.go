@@ -33,7 +33,7 @@ type answer struct {
 	fallback   *llm.Fallback // why another model than that of the run has answered; nil = it has not
 	rounds     int
 	prompt     int // tokens, as the server counted them
-	cached     int // of prompt, from the server's cache
+	cached     int // tokens of prompt that came from the server's cache
 	completion int
 	steps      []steps.Step
 	warnings   []string // for the user, about budgets
@@ -55,8 +55,8 @@ type question struct {
 	asked    []conversation.Inbound // took, with each album as one message; empty for messages that are stored already
 	notes    []conversation.Inbound // edits of earlier messages, which the run settles, too
 	users    []conversation.Message // the messages that the model is to answer
-	ended    *conversation.Snapshot // of the expired conversation that this one follows; nil = there is none
-	setup    setup                  // of the run
+	ended    *conversation.Snapshot // snapshot of the expired conversation that this one follows; nil = there is none
+	setup    setup                  // the model and the agent that answer
 	hint     string                 // shown to the model with the messages; "" = none
 	fetched  bool                   // fetchFiles has run
 	problems []string               // with the files of the messages, in words for the user

@@ -15,8 +15,8 @@ import (
 // NamedModel is a model that sessions can have.
 type NamedModel struct {
 	Name   string   // "" = the default one
-	Model  Model    // that calls it
-	Vision bool     // it takes images
+	Model  Model    // the client that calls the model
+	Vision bool     // the model takes images
 	Budget int      // tokens of a window, see window.Budget
 	Allow  []string // patterns of the people and places that may choose it, see conversation.Inbound.Names
 }
@@ -41,7 +41,7 @@ type setup struct {
 	agent *Agent
 	model *NamedModel
 
-	lostModel, lostAgent string // that were chosen, and are not configured any more
+	lostModel, lostAgent string // names that were chosen for the session, and are not configured any more
 }
 
 // label returns the model's name for people and records.
@@ -62,7 +62,7 @@ type setups struct {
 	route  func(conversation.Inbound) string
 
 	mu     sync.Mutex
-	frames map[string]cachedFrame // by the name of the agent
+	frames map[string]cachedFrame // frames of agents, by the name of the agent
 }
 
 // newSetups returns what the dependencies describe.

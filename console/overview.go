@@ -62,7 +62,7 @@ type overviewPage struct {
 	Asked      int    // tool calls that wait for an answer
 	Total      usage.Totals
 	Cost       sum
-	P50, P95   time.Duration // of all runs in the span
+	P50, P95   time.Duration // median and 95th percentile of the duration of all runs in the span
 	Points     []point
 	Models     []usageLine
 	People     []usageLine

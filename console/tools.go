@@ -10,25 +10,25 @@ type ToolServer struct {
 	Name     string
 	State    string // idle, starting, ready or failed
 	Since    time.Time
-	Endpoint string // its program or address
+	Endpoint string // program or address of the server
 	Eager    bool   // it is kept running
 	Offered  int    // tools that the model is offered
 	Restarts int
 	LeftOut  []string // tools that are not offered, with the reason
 	Tools    []ServerTool
 
-	LastError   string // also when it is ready again
+	LastError   string // the latest error, also when the server is ready again
 	LastErrorAt time.Time
 }
 
 // ServerTool is a tool of a server.
 type ServerTool struct {
-	Name       string // that the server gives it
+	Name       string // name that the server gives the tool
 	Offered    string // the model's name of it; "" where the configuration does not allow it
 	About      string
 	ReadOnly   bool
 	Repeatable bool // a call under way at a crash is made again
-	Key        bool // with an idempotency key
+	Key        bool // calls have an idempotency key
 }
 
 // toolsPage is the page of the servers of tools, and of the calls that wait for an answer.

@@ -50,11 +50,11 @@ type Env struct {
 	Store       *conversation.Store
 	Reminders   *reminders.Reminders
 	Admins      Admins        // nil: no group has admins
-	Frame       *window.Frame // of the session's agent
+	Frame       *window.Frame // the frame of the session's agent: its system prompt and tools
 	Counter     window.Counter
-	Model       string       // of the session
+	Model       string       // the model that answers in the session
 	Models      []Choice     // that the sender may choose, without the default one
-	Agent       string       // of the session; "" = the default one
+	Agent       string       // the agent that answers in the session; "" = the default one
 	Agents      []Choice     // that the sender may choose, without the default one
 	Budget      int          // tokens of a window
 	StateBudget int          // tokens of the session state in it
@@ -84,8 +84,8 @@ type Admins interface {
 // Request is one command that somebody has sent.
 type Request struct {
 	Session   conversation.Key
-	Snapshot  conversation.Snapshot // of the session, when the command is run
-	Message   conversation.Inbound  // that holds the command
+	Snapshot  conversation.Snapshot // the session as it is when the command is run
+	Message   conversation.Inbound  // the message with the command
 	Arguments string                // what follows the name
 }
 
@@ -96,7 +96,7 @@ type Result struct {
 	File    *conversation.Transcript // sent with the text, nil for none
 	Effect  conversation.Effect      // on the conversation
 	Record  string                   // what the archive keeps of the command, as an internal message; "" = nothing
-	Events  []state.Event            // that Record brings to the state of the conversation
+	Events  []state.Event            // what Record changes in the state of the conversation
 	Retry   bool                     // the model answers the last turn again, instead of all the above
 
 	Continue bool // the model is asked to go on with its last answer, instead of all the above

@@ -21,7 +21,7 @@ type Input struct {
 	Asked       []conversation.Message // the messages to answer, oldest first
 	Hint        string                 // of Hints.For; "" = none
 	StateTokens int                    // the most of the session state; 0 = it is not shown
-	Pictures    int                    // that are shown at most; 0 for a model that does not see
+	Pictures    int                    // how many pictures are shown at most; 0 for a model that takes no images
 	KeepRecent  int                    // newest messages that are shown as far as the budget allows
 }
 
@@ -32,7 +32,7 @@ type Window struct {
 	counter      Counter
 	prompt       string // the operator's system prompt
 	explanation  string // the gateway's explanation of notes and tools, below the prompt
-	instructions string // of programs, the summary of the conversation before, and the ID, below the system prompt; change rarely
+	instructions string // instructions of programs, the summary of the conversation before, and the ID, which stand below the system prompt and change rarely
 	summary      conversation.Summary
 	notes        notes // in front of the newest message of the user
 	fixed        int   // tokens of the frame: system prompt and tools
@@ -124,7 +124,7 @@ type List struct {
 	Note     state.Told          // the part of the note that is stored with the question, so that later calls repeat it
 	Advanced bool                // the list begins elsewhere than that of the call before
 	Left     int64               // messages of the conversation that are left out
-	Tokens   int                 // that the list takes of the budget
+	Tokens   int                 // tokens of the budget that the list takes
 	Exact    bool                // Tokens is counted; else a part of it is estimated
 	Cramped  bool                // there is no room for a meaningful part of the question, so it makes no sense to send the list
 }

@@ -21,7 +21,7 @@ type interaction struct {
 	Interaction
 	at        time.Time
 	callback  int      // type of the answer; 0 is none yet
-	component *Message // whose button was pressed; nil for a command
+	component *Message // the message whose button was pressed; nil for a command
 	original  *Message // @original
 	later     []*Message
 }

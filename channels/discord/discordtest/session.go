@@ -20,8 +20,8 @@ type session struct {
 	intents  int
 	shard    int
 	shards   int
-	seq      int64   // of the last event
-	sent     []sent  // those that the client may ask for again
+	seq      int64   // sequence number of the last event
+	sent     []sent  // events that the client may ask for again
 	conn     *socket // nil while detached
 	detached time.Time
 	// forgotten sessions go on while they are connected, and can't be resumed.

@@ -12,7 +12,7 @@ type Verdict struct {
 	Code       int             // of Discord's JSON
 	Message    string          // of Discord's JSON; default by status
 	Errors     map[string]any  // the tree of a 50035
-	RetryAfter time.Duration   // of a 429
+	RetryAfter time.Duration   // wait that a 429 asks for
 	Global     bool            // the 429 is for every route
 	Body       string          // answered instead of JSON, such as a proxy's page
 	Drop       bool            // the connection is closed without an answer

@@ -27,15 +27,15 @@ type member struct {
 // channel is what the server knows of a Channel.
 type channel struct {
 	Channel
-	messages []*Message // by id
+	messages []*Message // messages of the channel, by ID
 	refusals []Verdict  // consumed one a request that changes something
 
 	denied Permission // to the bot
 
-	recipient *User // of a DM
+	recipient *User // ID of the user with whom a DM is
 	closed    bool  // the recipient takes no DMs from the bot
 
-	owner    string // of a thread
+	owner    string // ID of the user who opened a thread
 	members  map[string]bool
 	archived bool
 	locked   bool

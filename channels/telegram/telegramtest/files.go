@@ -15,7 +15,7 @@ const maxDownload = 20 << 20
 type file struct {
 	data []byte
 	size int64  // bytes, as getFile says
-	path string // of file_path
+	path string // the file_path that getFile gives
 	goTo string // the download redirects there; "" = it does not
 }
 

@@ -44,11 +44,11 @@ type Server struct {
 	calls         map[string]int
 	log           []Call // all calls but getUpdates, sendMessage and sendDocument
 	commands      string
-	groupCommands string          // of the scope all_group_chats
+	groupCommands string          // commands of the scope all_group_chats
 	files         map[string]file // by file_id
-	filesDir      string          // of the bot, with --local; "" = without
+	filesDir      string          // folder of the bot's files on a server with --local; "" = the server has no --local
 
-	presses     int              // of buttons
+	presses     int              // presses of buttons
 	unconfirmed map[string]bool  // presses that the bot has not answered, by their ids
 	pressedBy   map[string]int64 // who pressed, by the same ids
 

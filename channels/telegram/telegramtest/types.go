@@ -9,7 +9,7 @@ type User struct {
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name,omitempty"`
 	Username  string `json:"username,omitempty"`
-	ReadsAll  bool   `json:"can_read_all_group_messages,omitempty"` // of a bot without privacy mode
+	ReadsAll  bool   `json:"can_read_all_group_messages,omitempty"` // the bot has no privacy mode
 }
 
 // Chat is a place to talk in.
@@ -62,7 +62,7 @@ type Document struct {
 	Data string
 
 	IsPhoto bool   // it is shown as a photo
-	Album   string // of the photos that came together; "" for one by itself
+	Album   string // ID of the album, the same for all photos that came together; "" for a photo by itself
 }
 
 // Call is one request, whatever the server answered to it.
