@@ -132,3 +132,20 @@ func TestTextsThatAreMadeLaterAreFound(t *testing.T) {
 		t.Errorf("found %+v", hits)
 	}
 }
+
+// A file whose text has become shorter is searched while the index still has the pages of the longer text.
+func TestFileIsSearchedWhoseTextHasBecomeShorter(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	kept := sendFile(t, s, "cli:room", 1, "log.txt", logText(9_000)+"xylophone\n", files.InMessage)
+	storetest.Chores(t, s)
+	s.DB().StopChores()
+	form := files.Form{Kind: files.FormText, MediaType: "text/plain", Data: []byte("nothing left")}
+	if err := files.New(s).AddForm(t.Context(), kept, form); err != nil {
+		t.Fatal(err)
+	}
+	hits := mustSearch(t, s, Query{Key: "cli:room", Words: "xylophone"})
+	if len(hits) != 1 || hits[0].File == nil || len(hits[0].Snippet) > 0 {
+		t.Errorf("found %+v", hits)
+	}
+}

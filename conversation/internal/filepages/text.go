@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -66,8 +67,12 @@ func (t *Text) Close() error { return t.close() }
 // Pages returns how many pages the text has.
 func (t *Text) Pages() int64 { return (t.Size + Size - 1) / Size }
 
-// Page returns the page n, from 0 to Pages()-1, and the beginning of the next one.
+// Page returns the page n, from 0 to Pages()-1, and the beginning of the next one. A page that the text does not have is an
+// error: the index may still have pages of a text that was longer.
 func (t *Text) Page(n int64) (string, error) {
+	if n < 0 || n >= t.Pages() {
+		return "", fmt.Errorf("there is no page %d of %d", n, t.Pages())
+	}
 	page := make([]byte, min(Size+overlap, t.Size-n*Size))
 	read, err := t.ReadAt(page, n*Size)
 	if err != nil && err != io.EOF {
