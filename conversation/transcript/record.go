@@ -177,6 +177,8 @@ type archivedStep struct {
 	CallID       string             `json:"tool_call_id,omitempty"`
 	Error        string             `json:"error,omitempty"`
 	Failure      string             `json:"failure,omitempty"`
+	Answer       string             `json:"answer,omitempty"`
+	By           string             `json:"by,omitempty"`
 }
 
 // recordForm returns the kind and the JSON form of a record.
@@ -222,6 +224,7 @@ func stepForm(s steps.Step) archivedStep {
 	return archivedStep{
 		Kind: s.Kind, Name: s.Name, Purpose: s.Purpose, At: s.At.UTC(), TookMS: s.Took.Milliseconds(), FirstByteMS: s.FirstByte.Milliseconds(), Prompt: s.Prompt,
 		Cached: s.Cached, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, FinishReason: s.FinishReason, CallID: s.CallID, Error: s.Error, Failure: s.Failure,
+		Answer: s.Answer, By: s.By,
 	}
 }
 
@@ -271,6 +274,7 @@ func (form archivedStep) step() steps.Step {
 		Kind: form.Kind, Name: form.Name, Purpose: form.Purpose, At: form.At, Took: time.Duration(form.TookMS) * time.Millisecond,
 		FirstByte: time.Duration(form.FirstByteMS) * time.Millisecond, Prompt: form.Prompt, Cached: form.Cached, Completion: form.Completion,
 		Shown: form.Shown, Left: form.Left, Window: form.Window, FinishReason: form.FinishReason, CallID: form.CallID, Error: form.Error, Failure: form.Failure,
+		Answer: form.Answer, By: form.By,
 	}
 }
 
