@@ -77,21 +77,25 @@ func groupQuery(by Group) string {
 	return `SELECT model, ''` + sums + `GROUP BY model`
 }
 
-// callsBy returns the SQL query that sums up runs, and the model calls made after their commits, by a column of the sessions s
-// or the runs r. Its parameter is a time in milliseconds.
+// callsBy returns the SQL query that sums up model calls by a column, see calls.
 func callsBy(column string) string {
+	return `SELECT name, '', model, sum(prompt), sum(cached), sum(completion) FROM (` + calls(column, ``) + `) AS calls GROUP BY name, model`
+}
+
+// calls returns the SQL query for runs, and for the model calls that were made after their commits: a column of the sessions s or the
+// runs r as name, the model, and its tokens. Its parameter ?1 is the time in milliseconds from which on they count, and condition is
+// a further condition on the session.
+func calls(column, condition string) string {
 	tokens := func(name string) string {
 		return `coalesce(CAST(` + db.Member("b.step", name) + ` AS BIGINT), 0)`
 	}
 	return `
-		SELECT name, '', model, sum(prompt), sum(cached), sum(completion) FROM (
-			SELECT ` + column + ` AS name, r.model AS model, r.prompt_tokens AS prompt, r.cached_tokens AS cached, r.completion_tokens AS completion
-			FROM runs r JOIN conversations c ON c.id = r.conversation_id JOIN sessions s ON s.id = c.session_id
-			WHERE r.kind = 'agent' AND r.ended_at >= ?1 AND c.deleted = 0
-			UNION ALL
-			SELECT ` + column + `, coalesce(` + db.Member("b.step", "name") + `, ''), ` + tokens("in") + `, ` + tokens("cached") + `, ` + tokens("out") + `
-			FROM background_steps b JOIN conversations c ON c.id = b.conversation_id JOIN sessions s ON s.id = c.session_id
-			LEFT JOIN runs r ON r.id = b.run_id
-			WHERE b.started_at >= ?1 AND c.deleted = 0) AS calls
-		GROUP BY name, model`
+		SELECT ` + column + ` AS name, r.model AS model, r.prompt_tokens AS prompt, r.cached_tokens AS cached, r.completion_tokens AS completion
+		FROM runs r JOIN conversations c ON c.id = r.conversation_id JOIN sessions s ON s.id = c.session_id
+		WHERE r.kind = 'agent' AND r.ended_at >= ?1 AND c.deleted = 0 ` + condition + `
+		UNION ALL
+		SELECT ` + column + `, coalesce(` + db.Member("b.step", "name") + `, ''), ` + tokens("in") + `, ` + tokens("cached") + `, ` + tokens("out") + `
+		FROM background_steps b JOIN conversations c ON c.id = b.conversation_id JOIN sessions s ON s.id = c.session_id
+		LEFT JOIN runs r ON r.id = b.run_id
+		WHERE b.started_at >= ?1 AND c.deleted = 0 ` + condition
 }

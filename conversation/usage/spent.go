@@ -24,13 +24,11 @@ func (u *Usage) OfPerson(ctx context.Context, channel, person string, since time
 		WHERE day >= ? AND channel = ? AND person = ? GROUP BY model`, hourOf(since)/24, channel, person)
 }
 
-// OfSession returns what the runs of a session that ended since a time have used, by model. Runs of a deleted conversation count
-// until a chore has removed their rows.
+// OfSession returns what model calls in a session have used since a time, by model, without those of deleted conversations.
 func (u *Usage) OfSession(ctx context.Context, key conversation.Key, since time.Time) ([]Spent, error) {
 	return u.spent(ctx, `
-		SELECT r.model, sum(r.prompt_tokens), sum(r.cached_tokens), sum(r.completion_tokens)
-		FROM sessions s JOIN conversations c ON c.session_id = s.id JOIN runs r ON r.conversation_id = c.id
-		WHERE s.key = ? AND r.ended_at >= ? AND r.kind = 'agent' GROUP BY r.model`, string(key), db.Millis(since))
+		SELECT model, sum(prompt), sum(cached), sum(completion) FROM (`+calls(`s.key`, `AND s.key = ?2`)+`) AS calls GROUP BY model`,
+		db.Millis(since), string(key))
 }
 
 func (u *Usage) spent(ctx context.Context, query string, args ...any) (list []Spent, err error) {

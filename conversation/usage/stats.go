@@ -77,7 +77,7 @@ const maxBuckets = 10_000
 
 // Stats sums up the period from one time to another, in buckets of a length. from is rounded down to a whole hour, to and bucket
 // are rounded up. Times outside of the years 1 to 9999 in UTC are left out. The error is conversation.ErrInvalid if the period
-// is empty then, if the bucket is not longer than zero, or if there are too many buckets: at least 10,000 full ones.
+// is empty then, if the bucket is not longer than zero, or if there are more than 10,000 buckets.
 func (u *Usage) Stats(ctx context.Context, from, to time.Time, bucket time.Duration) (Stats, error) {
 	first, end := hourOf(from), hourOf(to.Add(time.Hour-1))
 	hours := int64(bucket / time.Hour)
@@ -87,7 +87,7 @@ func (u *Usage) Stats(ctx context.Context, from, to time.Time, bucket time.Durat
 	switch {
 	case bucket <= 0 || end <= first:
 		return Stats{}, fmt.Errorf("%w: the period is empty, or its buckets are not longer than zero", conversation.ErrInvalid)
-	case (end-first)/hours >= maxBuckets:
+	case (end-first+hours-1)/hours > maxBuckets:
 		return Stats{}, fmt.Errorf("%w: the period has more than %d buckets", conversation.ErrInvalid, maxBuckets)
 	}
 	u.db.CatchUp(ctx, runtotals.Update)
