@@ -314,7 +314,10 @@ func (r *Run) addEntry(text string) error {
 	}
 	if e.Result != nil {
 		called, err := steps.Decode(e.Result.Step, "", r.StartedAt)
-		if err != nil || len(called) != 1 {
+		if err == nil && len(called) != 1 {
+			err = fmt.Errorf("it has %d steps", len(called))
+		}
+		if err != nil {
 			return fmt.Errorf("the step of call %s can't be read: %w", e.Result.Message.ToolCallID, err)
 		}
 		last.Results[e.Result.Message.ToolCallID] = Result{Message: e.Result.Message, Step: called[0]}
