@@ -108,12 +108,13 @@ func (s *screen) paintInput(in input) error {
 	return err
 }
 
-// erase takes away the line being edited, and so many rows above it.
+// erase takes away the line being edited, and so many rows above it. It clears from the second
+// column on: from the first one of the screen, tmux would keep all of it in the scrollback.
 func (s *screen) erase(b *strings.Builder, above int) {
 	if up := min(above+s.rowsOf(s.typed)+s.column/s.width, s.height-1); up > 0 {
 		fmt.Fprintf(b, "\x1b[%dA", up)
 	}
-	b.WriteString("\x1b[G\x1b[J")
+	b.WriteString("\x1b[G\x1b[K\x1b[2G\x1b[J\x1b[G")
 }
 
 // draw draws the line being edited, and puts the cursor into it.

@@ -73,6 +73,29 @@ func TestCtrlCInEveryState(t *testing.T) {
 	p.expectNoControlSequences()
 }
 
+// What is drawn again and again at the top of a cleared screen is in the scrollback once.
+func TestNothingIsDoubledInTheScrollbackAfterCtrlL(t *testing.T) {
+	p := openChat(t, func(string) llmtest.Answer {
+		return llmtest.Answer{Text: "the answer grows", Pieces: 8, ChunkDelay: 30 * time.Millisecond}
+	})
+	p.types("\x0c")
+	for _, key := range "hello" {
+		p.types(string(key))
+		p.awaits("the key "+string(key), func(text string) bool { return strings.HasSuffix(text, string(key)) })
+	}
+	p.types("\r")
+	p.sees("the answer grows")
+	p.atRest()
+	for _, once := range []string{"› h", "the answer"} {
+		if text := p.screen.Text(); strings.Count(text, once) != 1 {
+			t.Errorf("%q is not there once:\n%s", once, text)
+		}
+	}
+	if unknown := p.screen.Unknown(); len(unknown) > 0 {
+		t.Errorf("sequences that the screen does not know: %q", unknown)
+	}
+}
+
 // An answer that comes after its chat has ended is shown at the next start. The chat leaves the
 // terminal's settings as they were.
 func TestAnswerFromAnEarlierChatIsMarkedAsEarlier(t *testing.T) {

@@ -13,12 +13,14 @@ import (
 )
 
 // Screen is a small terminal emulator. It knows the escape sequences that the line editor
-// and the chat use, and keeps the lines that have scrolled out. It is safe for concurrent use.
+// and the chat use, and keeps the lines that have scrolled out. As in tmux, clearing the whole
+// screen scrolls it out. It is safe for concurrent use.
 type Screen struct {
 	mu            sync.Mutex
 	width, height int
 	lines         [][]rune // all lines since the start, of which the last height are on the screen
 	row, col      int      // place of the cursor; row counts from the first of lines
+	out           int      // number of lines that a clearing of the screen has scrolled out
 	nowrap        bool
 	held          []byte // the beginning of an escape sequence that is not complete
 	unknown       []string
@@ -79,7 +81,7 @@ func (v *Screen) escape(s string) int {
 	}
 	args, final := s[2:2+end], s[2+end]
 	n := max(1, atoi(args))
-	top := max(0, len(v.lines)-v.height)
+	top := max(v.out, len(v.lines)-v.height)
 	switch {
 	case s[1] != '[':
 		v.unknown = append(v.unknown, s[:3+end])
@@ -87,6 +89,12 @@ func (v *Screen) escape(s string) int {
 		v.row = max(top, v.row-n)
 	case final == 'G':
 		v.col = n - 1
+	case final == 'H' && args == "":
+		v.row, v.col = top, 0
+	case final == 'J' && args == "" && v.row == top && v.col == 0:
+		v.out = len(v.lines)
+		v.lines = append(v.lines, nil)
+		v.row = v.out
 	case final == 'J' && args == "":
 		v.lines = v.lines[:v.row+1]
 		v.clearRight()
