@@ -171,6 +171,9 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpserver.Problem(w, r, http.StatusConflict, "That was done already, or can't be done any more. Load the page before this one again.")
 	case errors.Is(err, conversation.ErrMoved):
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, dbhealth.Sentence(err))
+	case conversation.IsDiskFull(err):
+		c.Log.Error("console page failed", "path", r.URL.Path, "error", err)
+		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The disk of the database is full: make room, and work goes on by itself.")
 	case conversation.IsDamaged(err):
 		httpserver.Problem(w, r, http.StatusInternalServerError, "A part of the database that this page shows is damaged: "+dbhealth.Advice+".")
 	case errors.Is(err, sessions.ErrBusy), errors.Is(err, context.DeadlineExceeded):

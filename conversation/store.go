@@ -44,6 +44,10 @@ var (
 // trying again can't help.
 func IsDamaged(err error) bool { return db.IsDamaged(err) }
 
+// IsDiskFull reports whether an error says that the disk is full, so that nothing is stored
+// until somebody makes room.
+func IsDiskFull(err error) bool { return db.IsDiskFull(err) }
+
 // Store is an open database. It is safe for concurrent use. Several processes may open
 // the same database, and Lock keeps them off each other's sessions.
 type Store struct {

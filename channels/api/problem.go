@@ -46,6 +46,10 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 	case errors.Is(err, conversation.ErrMoved):
 		return withRetryAfter(movedTime, problem(http.StatusServiceUnavailable,
 			"The gateway can't reach its database and stores nothing at the moment. Send the request again later, with the same Idempotency-Key if it has one."))
+	case conversation.IsDiskFull(err):
+		c.Log.Error("API request failed", "error", err)
+		return withRetryAfter(movedTime, problem(http.StatusServiceUnavailable,
+			"The gateway's disk is full, and nothing is stored at the moment. Send the request again later, with the same Idempotency-Key if it has one."))
 	case conversation.IsDamaged(err):
 		return problem(http.StatusInternalServerError,
 			"What is stored here can't be read or added to: the gateway's database is damaged. Its operator has been told. /new, or a reset, begins a fresh conversation in a session.")
@@ -65,7 +69,7 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 const restartTime = 5
 
 // movedTime is how many seconds a client should wait while the database is not in
-// its place: an operator has to put it back.
+// its place, or its disk is full: an operator has to do something about it.
 const movedTime = 30
 
 // sentence returns what an error says after the words of a sentinel.

@@ -49,11 +49,13 @@ func (h *Health) Damages() []string { return h.db.Damages() }
 func (h *Health) Watch(ctx context.Context, back func()) { h.db.Watch(ctx, back) }
 
 // Probe makes a durable write of no meaning. Its error is why the store can't be
-// written, such as a full disk or a file that was taken away. A disk that hangs blocks
-// Probe beyond the end of ctx.
+// written, such as a full disk or a file that was taken away, or why a larger write
+// has just failed. A disk that hangs blocks Probe beyond the end of ctx.
 func (h *Health) Probe(ctx context.Context) error {
-	_, err := h.store.Accept(ctx, []conversation.Cursor{{Name: "probe"}})
-	return err
+	if _, err := h.store.Accept(ctx, []conversation.Cursor{{Name: "probe"}}); err != nil {
+		return err
+	}
+	return h.db.LacksRoom()
 }
 
 // Troubles returns what keeps the store from its work, in sentences for the

@@ -90,6 +90,10 @@ func isCorrupt(err error) bool {
 	return fault == Damaged || fault == NotADatabase
 }
 
+// IsDiskFull reports whether an error says that the disk is full, so that nothing is stored
+// until somebody makes room.
+func IsDiskFull(err error) bool { return FaultOf(err) == Full }
+
 // IsTemporary reports whether a failed read may succeed later: the database is busy,
 // closed, moved or unreachable, the read was interrupted, or the process lacks memory or
 // file handles.

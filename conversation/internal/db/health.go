@@ -8,6 +8,7 @@ type health interface {
 	damaged() []string
 	noteDamage(part string, err error)
 	moved() error
+	lacksRoom() error
 	checkUnclean(ctx context.Context) error
 	watch(ctx context.Context, back func())
 }
@@ -26,6 +27,11 @@ func (d *DB) NoteDamage(part string, err error) { d.engine.noteDamage(part, err)
 // Moved returns an error that wraps ErrMoved while the database is not at its path, or its server can't be
 // reached, so that nothing can be stored. Otherwise it returns nil.
 func (d *DB) Moved() error { return d.engine.moved() }
+
+// LacksRoom returns why a write of the last quarter of a minute failed if the disk was full, else
+// nil. A small write may succeed meanwhile, in the space that the files have already. What has to be
+// stored is tried again more often than that. A server's disk is not known here.
+func (d *DB) LacksRoom() error { return d.engine.lacksRoom() }
 
 // CheckUnclean makes SQLite check all pages of the database if Unclean reports true, and adds
 // what it finds to the Damages. A million messages take a few seconds; reads and writes continue

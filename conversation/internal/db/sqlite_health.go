@@ -20,6 +20,16 @@ func (f *sqliteFile) moved() error {
 	return nil
 }
 
+// fullFor is how long the disk counts as full after a write that found no room.
+const fullFor = 15 * time.Second
+
+func (f *sqliteFile) lacksRoom() error {
+	if full := f.writer.full.Load(); full != nil && time.Since(full.at) < fullFor {
+		return full.err
+	}
+	return nil
+}
+
 func (f *sqliteFile) checkUnclean(ctx context.Context) error {
 	if !f.unclean {
 		return nil

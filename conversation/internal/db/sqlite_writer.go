@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"log/slog"
 	"slices"
+	"sync/atomic"
+	"time"
 )
 
 // writer is the one connection that writes to a SQLite file.
@@ -17,6 +19,7 @@ type writer struct {
 	unsynced  bool // whether the connection commits without a sync of the disk
 	epochs    epochs
 	placement placement
+	full      atomic.Pointer[fullDisk] // the latest write that found no room
 	chores    *background
 	damages   *damages
 }
@@ -69,9 +72,24 @@ func (w *writer) close() error {
 	})
 }
 
-// transaction commits a group. An error that wraps ErrMoved may come after the commit:
-// then the group is stored in a file that was moved away, and may be put back.
+// fullDisk is a write that found no room.
+type fullDisk struct {
+	at  time.Time
+	err error
+}
+
+// transaction commits a group, and notes if the disk is full.
 func (w *writer) transaction(group ...write) error {
+	err := w.commit(group)
+	if IsDiskFull(err) {
+		w.full.Store(&fullDisk{time.Now(), Explain(err)})
+	}
+	return err
+}
+
+// commit commits a group. An error that wraps ErrMoved may come after the commit:
+// then the group is stored in a file that was moved away, and may be put back.
+func (w *writer) commit(group []write) error {
 	if err := w.mayWrite(); err != nil {
 		return err
 	}
