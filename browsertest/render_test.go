@@ -55,6 +55,26 @@ func TestVersionsOfMessages(t *testing.T) {
 	b.clean()
 }
 
+// The end of an answer stays in sight when its formulas get higher by being typeset.
+func TestEndStaysInSightWhenFormulasAreTypeset(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer {
+		if strings.Contains(c.LastUser(), "matrices") {
+			return llmtest.Answer{Text: strings.Repeat("They grow:\n\n$$\\begin{matrix}1\\\\2\\\\3\\\\4\\\\5\\end{matrix}$$\n\n", 12) + "This is the end."}
+		}
+		return llmtest.Answer{Text: "No formula here."}
+	})
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("Hello")
+	b.answers(1)
+	b.say("Show me matrices.")
+	b.answers(2)
+	b.await("document.querySelectorAll('#messages .math.display .katex-display').length === 12")
+	b.await("((scroll) => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 2)(document.getElementById('scroll'))")
+	b.clean()
+}
+
 // Formulas are typeset, and what loads for them is loaded for nothing else. Times are in
 // the zone of the browser, not in that of the server.
 func TestFormulasAndTimes(t *testing.T) {

@@ -37,6 +37,7 @@ export async function typeset(element) {
     try {
       library.render(tex, formula, { displayMode: formula.classList.contains("display"), maxExpand: 200, maxSize: 20, strict: "ignore", trust: false });
       if (formula.classList.contains("display")) formula.tabIndex = 0; // it may be wider than the page
+      formula.dispatchEvent(new Event("load")); // it has got its height, as a picture has then
     } catch {
       formula.textContent = source;
     }
