@@ -69,7 +69,7 @@ func (g *Gateway) facts() []console.Fact {
 	facts := []console.Fact{
 		{Name: "Version", Value: g.version},
 		{Name: "Database", Value: g.store.Path()},
-		{Name: "Model", Value: g.choice.Line()},
+		{Name: "Model", Value: g.choice.Description()},
 		{Name: "Context window", Value: fmt.Sprintf("%d tokens", g.choice.ContextWindow)},
 	}
 	for _, m := range g.models.List()[1:] {

@@ -135,6 +135,9 @@ func TestStateOfServersIsShownToTheOperator(t *testing.T) {
 		// A run is counted right after its answer is stored.
 		gatewaytest.Await(t, line+" in /metrics", func() bool { return strings.Contains(s.Browser.Page("/metrics"), line) })
 	}
+	if page := s.Browser.Page("/console/configuration"); !strings.Contains(page, ">test-model at 127.0.0.1") {
+		t.Error("the configuration page does not name the model and its server")
+	}
 	page := s.Browser.Page("/console/tools")
 	for _, text := range []string{"shop", ">ready<", "started anew", "out of cheese", "shop_look", "not allowed"} {
 		if !strings.Contains(page, text) {

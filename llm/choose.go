@@ -36,11 +36,14 @@ type Choice struct {
 }
 
 // Line returns the line that the gateway prints at its start.
-func (c Choice) Line() string {
+func (c Choice) Line() string { return "Model: " + c.Description() }
+
+// Description returns the model, its server and where the choice comes from, for people.
+func (c Choice) Description() string {
 	if c.Host == "" {
-		return fmt.Sprintf("Model: offline, a built-in stand-in (%s). To get a real one: %s.", c.Source, howToGetOne)
+		return fmt.Sprintf("offline, a built-in stand-in (%s). To get a real one: %s.", c.Source, howToGetOne)
 	}
-	return fmt.Sprintf("Model: %s at %s (%s)", printable(c.Model), c.Host, c.Source)
+	return fmt.Sprintf("%s at %s (%s)", printable(c.Model), c.Host, c.Source)
 }
 
 // printable returns a name that a server has given without characters that do not
