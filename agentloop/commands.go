@@ -23,6 +23,7 @@ func (r *Router) commandEnv(snapshot conversation.Snapshot) command.Env {
 		Frame:       r.setups.frame(r.deps.Counter, s.agent),
 		Counter:     r.deps.Counter,
 		Model:       s.label(),
+		UsualModel:  r.usualModel(snapshot),
 		Models:      models,
 		Agent:       s.agent.Name,
 		Agents:      agents,
@@ -35,6 +36,12 @@ func (r *Router) commandEnv(snapshot conversation.Snapshot) command.Env {
 		Approvals:    r.deps.Approvals,
 		FromOperator: func(in conversation.Inbound) bool { return r.deps.FromOperator != nil && r.deps.FromOperator(in) },
 	}
+}
+
+// usualModel returns the name of the model that answers in a session if none is chosen for it.
+func (r *Router) usualModel(snapshot conversation.Snapshot) string {
+	snapshot.Conversation.Model = ""
+	return r.setup(snapshot).label()
 }
 
 // command carries out the command that waits first and commits the result.

@@ -42,6 +42,9 @@ func TestAModelIsChosenForTheSessionAndStays(t *testing.T) {
 	if got := h.ask(room, "/model secret"); !strings.Contains(got, "There is no model “secret” to choose here") || !strings.Contains(got, "- large") {
 		t.Errorf("a model of others: %q", got)
 	}
+	if got := h.ask(room, "/model FAKE"); !strings.Contains(got, "the model is fake") {
+		t.Errorf("the usual model by its name: %q", got)
+	}
 	h.ask(room, "/model LARGE")
 	if got := h.ask(room, "one"); got != "large: one" {
 		t.Errorf("after the switch the answer is %q", got)
@@ -67,6 +70,13 @@ func TestAModelIsChosenForTheSessionAndStays(t *testing.T) {
 	}
 	if got := h.ask(room, "/model default"); !strings.Contains(got, "Nothing else was chosen") {
 		t.Errorf("going back twice: %q", got)
+	}
+	h.ask(room, "/model large")
+	if got := h.ask(room, "/model"); !strings.Contains(got, "- default — the usual one, fake") {
+		t.Errorf("/model says %q", got)
+	}
+	if got := h.ask(room, "/model fake"); !strings.Contains(got, "usual model again") {
+		t.Errorf("going back by the name: %q", got)
 	}
 }
 

@@ -21,6 +21,7 @@ type choosing struct {
 	thing   string // "model", in sentences
 	list    []Choice
 	now     string // the name of the model or agent that answers now, in words
+	usual   string // the name of the model or agent that answers if none is chosen; "" = it has none
 	chosen  string // the name that was chosen for the session; "" = nobody has chosen
 }
 
@@ -28,7 +29,11 @@ type choosing struct {
 // they choose nothing, or what the chat has already.
 func (c choosing) run(words string) (Result, *string) {
 	name := strings.TrimSpace(words)
-	switch i := slices.IndexFunc(c.list, func(x Choice) bool { return strings.EqualFold(x.Name, name) }); {
+	i := slices.IndexFunc(c.list, func(x Choice) bool { return strings.EqualFold(x.Name, name) })
+	if i < 0 && name != "" && strings.EqualFold(name, c.usual) {
+		name = usual
+	}
+	switch {
 	case name == "":
 		return c.shown(), nil
 	case strings.EqualFold(name, usual) && c.chosen == "":
@@ -70,6 +75,9 @@ func (c choosing) shown() Result {
 	}
 	if c.chosen != "" {
 		fmt.Fprintf(&b, "\n- %s — the usual one", usual)
+		if c.usual != "" {
+			fmt.Fprintf(&b, ", %s", c.usual)
+		}
 		actions = append(actions, conversation.Action{Label: usual, Command: "/" + c.command + " " + usual})
 	}
 	fmt.Fprintf(&b, "\n\n`/%s NAME` chooses another one.", c.command)

@@ -53,6 +53,7 @@ type Env struct {
 	Frame       *window.Frame // the frame of the session's agent: its system prompt and tools
 	Counter     window.Counter
 	Model       string       // the model that answers in the session
+	UsualModel  string       // the model that answers in the session if none is chosen
 	Models      []Choice     // that the sender may choose, without the default one
 	Agent       string       // the agent that answers in the session; "" = the default one
 	Agents      []Choice     // that the sender may choose, without the default one

@@ -9,7 +9,7 @@ var modelCommand = Command{
 }
 
 func chooseModel(_ context.Context, env Env, r Request) (Result, error) {
-	c := choosing{command: "model", thing: "model", list: env.Models, now: env.Model, chosen: r.Snapshot.Conversation.Model}
+	c := choosing{command: "model", thing: "model", list: env.Models, now: env.Model, usual: env.UsualModel, chosen: r.Snapshot.Conversation.Model}
 	result, chosen := c.run(r.Arguments)
 	result.Effect.Model = chosen
 	return result, nil
