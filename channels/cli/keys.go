@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"parley/plaintext"
@@ -18,6 +19,9 @@ const (
 	pasteMark = '\uE0F0'
 
 	interruptKey = 0x03
+
+	// escapeTimeout is how long Esc may begin a sequence, or Alt with the next key, as in readline.
+	escapeTimeout = 500 * time.Millisecond
 )
 
 // newlineKeys are what terminals send for Alt-Enter, and for Shift-Enter where
@@ -25,8 +29,8 @@ const (
 var newlineKeys = []string{"\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[27;2;13~"}
 
 // keyReader filters what the terminal sends to the line editor. It turns each
-// bracketed paste into one pasteMark, and sends Ctrl-C when the input or the channel
-// ends, so that a half-typed line is not entered.
+// bracketed paste into one pasteMark, drops an Esc that nothing follows soon, and sends Ctrl-C
+// when the input or the channel ends, so that a half-typed line is not entered.
 type keyReader struct {
 	chunks chan []byte   // bytes from the terminal; closed at its end
 	stop   chan struct{} // closed by end
@@ -95,7 +99,13 @@ func (k *keyReader) takePaste() string {
 
 func (k *keyReader) Read(p []byte) (int, error) {
 	for k.out.Len() == 0 {
+		var alone <-chan time.Time
+		if !k.pasting && string(k.raw) == "\x1b" {
+			alone = time.After(escapeTimeout)
+		}
 		select {
+		case <-alone:
+			k.raw = nil
 		case <-k.stop:
 			k.finish()
 		case chunk, ok := <-k.chunks:
