@@ -30,7 +30,7 @@ func TestCommandsTryServers(t *testing.T) {
 		{[]string{"mcp", "probe", "shop"}, 0, []string{"tester 1, protocol 2026", "shop_look", "nothing", "not allowed"}},
 		{[]string{"mcp", "probe", "shops"}, 1, []string{`"shops"`, "allowed: broken, shop"}},
 		{[]string{"mcp", "probe", "broken"}, 1, []string{"broken can't be reached", "no such file"}},
-		{[]string{"mcp", "probe"}, 1, []string{"accepts 1 arg"}},
+		{[]string{"mcp", "probe"}, 1, []string{"found 0 arguments, allowed: gateway mcp probe SERVER"}},
 		{[]string{"mcp", "call", "shop", "look", `{"id": "a"}`}, 0, []string{"did look"}},
 		{[]string{"mcp", "call", "shop", "shop_look"}, 0, []string{"did look"}},
 		{[]string{"mcp", "call", "shop", "look", `{"id": `}, 1, []string{"arguments that are no JSON", `such as {"path": "notes"}`}},

@@ -68,5 +68,28 @@ func newRoot() *cobra.Command {
 		backupCommand(&configPath), restoreCommand(&configPath), verifyCommand(&configPath), repairCommand(&configPath), migrateCommand(&configPath), cleanupCommand(&configPath),
 		mcpCommand(&configPath), nodesCommand(&configPath), drainCommand(&configPath), healthCommand(&configPath), versionCommand(), documentCommand(), guardCommand(),
 	)
+	explainArguments(root)
 	return root
+}
+
+// explainArguments has a command, and those below it, say how it is called when it is given too few or
+// too many arguments. Commands that only hold others name the one that is unknown.
+func explainArguments(command *cobra.Command) {
+	for _, below := range command.Commands() {
+		explainArguments(below)
+	}
+	check := command.Args
+	if check == nil || command.HasSubCommands() {
+		return
+	}
+	command.Args = func(c *cobra.Command, args []string) error {
+		if check(c, args) == nil {
+			return nil
+		}
+		found := fmt.Sprintf("%d arguments", len(args))
+		if len(args) == 1 {
+			found = "1 argument"
+		}
+		return fmt.Errorf("found %s, allowed: %s", found, c.UseLine())
+	}
 }
