@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"parley/conversation/schedule"
@@ -21,7 +22,7 @@ func defaultReminders() Reminders { return Reminders{Enabled: true} }
 // Check reports an unknown time zone.
 func (r Reminders) Check(report func(key, found, allowed string)) {
 	if _, err := schedule.Zone(r.Timezone); r.Timezone != "" && err != nil {
-		report("timezone", r.Timezone, `an IANA time zone such as "Europe/Berlin", or empty`)
+		report("timezone", fmt.Sprintf("%q", r.Timezone), `an IANA time zone such as "Europe/Berlin", or empty`)
 	}
 }
 

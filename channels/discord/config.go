@@ -45,6 +45,18 @@ func DefaultConfig() Config {
 	}
 }
 
+// Check reports the keys about shards that do not fit together.
+func (c Config) Check(report func(key, found, allowed string)) {
+	switch {
+	case c.Shards > 0 && c.ShardCount > 0:
+		report("shard_count", "both shards and shard_count", "one of the two")
+	case c.ShardCount == 0 && c.ShardID != 0:
+		report("shard_id", fmt.Sprintf("%d without shard_count", c.ShardID), "shard_count beside it")
+	case c.ShardCount > 0 && c.ShardID >= c.ShardCount:
+		report("shard_id", fmt.Sprint(c.ShardID), fmt.Sprintf("0 to %d, below shard_count", c.ShardCount-1))
+	}
+}
+
 // checked fills in what is empty and refuses what can't work. The error never
 // holds the token.
 func (c Config) checked() (Config, error) {
