@@ -16,6 +16,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/archive"
 	"parley/conversation/files"
+	"parley/gateway"
 	"parley/importer"
 	"parley/llm"
 	"parley/plaintext"
@@ -221,7 +222,7 @@ func (in *importing) isKnown(ctx context.Context, id string) (bool, error) {
 	return archive.New(in.store).Known(ctx, id)
 }
 
-// report prints what was imported and what was left out.
+// report prints what was imported and what was left out. The error is gateway.ErrReported if anything was.
 func (in *importing) report(out, problems io.Writer) error {
 	for _, problem := range in.broken {
 		fmt.Fprintf(problems, "left out: %s\n", plaintext.OneTerminalLine(problem))
@@ -244,5 +245,8 @@ func (in *importing) report(out, problems io.Writer) error {
 	_, err := fmt.Fprintf(out, "%s %s into %s, with %s and %s; %d there already, %d left out.\n", verb,
 		counted(in.added, "conversation", "conversations"), into, counted(in.messages, "message", "messages"),
 		counted(in.tokens, "token", "tokens"), in.known, in.left)
+	if err == nil && in.left > 0 {
+		err = gateway.ErrReported
+	}
 	return err
 }

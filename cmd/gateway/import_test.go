@@ -116,7 +116,10 @@ func TestImportListsWhatItLeftOut(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	good := `{"messages": [{"role": "user", "content": "good"}]}` + "\n"
-	out := o.mustCall("import", file(t, "lines.jsonl", good+strings.Repeat("{\x1b[2J}\n", maxBroken+5)))
+	out, err := o.call("", "import", file(t, "lines.jsonl", good+strings.Repeat("{\x1b[2J}\n", maxBroken+5)))
+	if err == nil {
+		t.Error("the command reports success although conversations were left out")
+	}
 	if !strings.HasPrefix(out, "Imported 1 conversation into") || !strings.Contains(out, fmt.Sprintf("%d left out.\n", maxBroken+5)) ||
 		!strings.Contains(out, "left out: line 2: ") || !strings.HasSuffix(out, "left out: 5 more\n") || strings.Contains(out, "\x1b") {
 		t.Errorf("%q", out)
