@@ -70,24 +70,29 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 		}
 	}
 	d.unknown(path, members, given)
-	if len(d.problems) == before {
-		d.check(into, path, n)
+	report, sound := d.reporter(path, n), len(d.problems) == before
+	if section, ok := into.Interface().(keysChecked); ok {
+		section.CheckKeys(report)
+	}
+	if section, ok := into.Interface().(checked); ok && sound {
+		section.Check(report)
 	}
 }
 
-// checked is a section that also checks its keys against each other. It reports a
-// problem with one of its keys; found and allowed are those of Problem.
+// keysChecked is a section that also checks keys by themselves, beyond their types and tags. Keys with a problem
+// have their defaults. It reports a problem with one of its keys; found and allowed are those of Problem.
+type keysChecked interface {
+	CheckKeys(report func(key, found, allowed string))
+}
+
+// checked is a section that also checks its keys against each other, which it does only if all of them were read.
 type checked interface {
 	Check(report func(key, found, allowed string))
 }
 
-// check has a section check its keys against each other.
-func (d *decoder) check(into reflect.Value, path string, n *node) {
-	section, ok := into.Interface().(checked)
-	if !ok {
-		return
-	}
-	section.Check(func(key, found, allowed string) {
+// reporter returns the function by which a section reports problems.
+func (d *decoder) reporter(path string, n *node) func(key, found, allowed string) {
+	return func(key, found, allowed string) {
 		p := Problem{Key: join(path, key), Found: found, Allowed: allowed}
 		if variable, found := strings.CutPrefix(d.origins[p.Key].Text, fromEnvironment); found {
 			p.File, p.Key = "environment", variable
@@ -101,7 +106,7 @@ func (d *decoder) check(into reflect.Value, path string, n *node) {
 			}
 		}
 		d.problem(p)
-	})
+	}
 }
 
 // named sets sections that have names of their own.

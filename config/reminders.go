@@ -19,8 +19,8 @@ type Reminders struct {
 
 func defaultReminders() Reminders { return Reminders{Enabled: true} }
 
-// Check reports an unknown time zone.
-func (r Reminders) Check(report func(key, found, allowed string)) {
+// CheckKeys reports an unknown time zone.
+func (r Reminders) CheckKeys(report func(key, found, allowed string)) {
 	if _, err := schedule.Zone(r.Timezone); r.Timezone != "" && err != nil {
 		report("timezone", fmt.Sprintf("%q", r.Timezone), `an IANA time zone such as "Europe/Berlin", or empty`)
 	}

@@ -49,20 +49,12 @@ func (c Config) Address() string {
 	return *c.Listen
 }
 
-// Check reports keys that are allowed by themselves but can't work together.
-func (c Config) Check(report func(key, found, allowed string)) {
-	host, port, err := net.SplitHostPort(c.Address())
+// CheckKeys reports an address, a token and names of hosts that can't work.
+func (c Config) CheckKeys(report func(key, found, allowed string)) {
+	_, port, err := net.SplitHostPort(c.Address())
 	_, portErr := strconv.ParseUint(port, 10, 16)
-	switch {
-	case c.Address() == "":
-	case err != nil || portErr != nil:
+	if c.Address() != "" && (err != nil || portErr != nil) {
 		report("listen", fmt.Sprintf("%q (string)", c.Address()), `"host:port" such as "127.0.0.1:8787", or "" for no server`)
-	case c.Auth == AuthNone && !isLoopback(host):
-		report("listen", fmt.Sprintf("%q (string), which other machines reach, and auth = %q", c.Address(), AuthNone),
-			fmt.Sprintf(`with auth = %q an address of this machine alone such as "127.0.0.1:8787"`, AuthNone))
-	}
-	if c.Auth == AuthNone {
-		c.checkOpen(report)
 	}
 	if c.Token != "" && len(c.Token) < minToken {
 		report("token", fmt.Sprintf("a secret of %d characters", len(c.Token)), fmt.Sprintf("at least %d characters", minToken))
@@ -72,6 +64,18 @@ func (c Config) Check(report func(key, found, allowed string)) {
 			report("hosts", fmt.Sprintf("%q (string)", name), `names without scheme, port and path, such as "chat.example.com"`)
 		}
 	}
+}
+
+// Check reports keys that are allowed by themselves but can't work together.
+func (c Config) Check(report func(key, found, allowed string)) {
+	if c.Auth != AuthNone {
+		return
+	}
+	if host, _, err := net.SplitHostPort(c.Address()); err == nil && !isLoopback(host) {
+		report("listen", fmt.Sprintf("%q (string), which other machines reach, and auth = %q", c.Address(), AuthNone),
+			fmt.Sprintf(`with auth = %q an address of this machine alone such as "127.0.0.1:8787"`, AuthNone))
+	}
+	c.checkOpen(report)
 }
 
 // checkOpen reports what must not be combined with a server that asks for no

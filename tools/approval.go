@@ -49,8 +49,8 @@ func DefaultConfig() Config {
 	return Config{Approve: ApproveNever, ApproveTimeout: 10 * time.Minute, Approvers: []string{ApproverAsker, ApproverOperator}}
 }
 
-// Check reports approvers that name nobody.
-func (c Config) Check(report func(key, found, allowed string)) {
+// CheckKeys reports approvers that name nobody.
+func (c Config) CheckKeys(report func(key, found, allowed string)) {
 	const allowed = `"asker", "operator", "anyone", and accounts as "telegram:USER" or "discord:USER", with the person's id there, which is a number`
 	if len(c.Approvers) == 0 {
 		report("approvers", "an empty list, so that nobody may answer", allowed)

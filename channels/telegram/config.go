@@ -69,16 +69,20 @@ var secretForm = regexp.MustCompile(`^[A-Za-z0-9_-]*$`)
 
 const maxSecret = 256 // characters
 
-// Check reports keys of the right type that can't work.
-func (c Config) Check(report func(key, found, allowed string)) {
+// CheckKeys reports secrets of a form that can't work.
+func (c Config) CheckKeys(report func(key, found, allowed string)) {
 	if c.Token != "" && !c.hasBotToken() {
 		report("token", "a secret of another form", "a bot token as @BotFather gives it (123456:ABC-DEF)")
 	}
-	if u, err := url.Parse(c.WebhookURL); err == nil && u.Scheme == "http" && c.APIURL == defaultAPIURL {
-		report("webhook_url", fmt.Sprintf("%q (string)", u.Redacted()), "an https:// address, the only ones that Telegram's own server brings messages to")
-	}
 	if !secretForm.MatchString(c.WebhookSecret) || len(c.WebhookSecret) > maxSecret {
 		report("webhook_secret", "a secret of another form", fmt.Sprintf("up to %d letters, digits, '-' and '_'", maxSecret))
+	}
+}
+
+// Check reports the address of a webhook that Telegram's own server does not call.
+func (c Config) Check(report func(key, found, allowed string)) {
+	if u, err := url.Parse(c.WebhookURL); err == nil && u.Scheme == "http" && c.APIURL == defaultAPIURL {
+		report("webhook_url", fmt.Sprintf("%q (string)", u.Redacted()), "an https:// address, the only ones that Telegram's own server brings messages to")
 	}
 }
 

@@ -191,7 +191,9 @@ func TestWebhookSettingsThatCantWork(t *testing.T) {
 		cfg := telegram.DefaultConfig()
 		c.change(&cfg)
 		var keys []string
-		cfg.Check(func(key, _, _ string) { keys = append(keys, key) })
+		note := func(key, _, _ string) { keys = append(keys, key) }
+		cfg.CheckKeys(note)
+		cfg.Check(note)
 		if diff := cmp.Diff([]string{c.key}, keys); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

@@ -31,8 +31,8 @@ type Config struct {
 	MessagesPerMinute int `toml:"messages_per_minute" min:"0" max:"10000"`
 }
 
-// Check reports an unknown time zone, and what is no account.
-func (c Config) Check(report func(key, found, allowed string)) {
+// CheckKeys reports an unknown time zone, and what is no account.
+func (c Config) CheckKeys(report func(key, found, allowed string)) {
 	if _, err := c.Zone(); err != nil {
 		report("timezone", fmt.Sprintf("%q", c.Timezone), `an IANA time zone such as "Europe/Berlin", or empty`)
 	}

@@ -101,6 +101,10 @@ func (c Config) Check(report func(key, found, allowed string)) {
 	if c.URL == "" && len(c.Headers) > 0 {
 		report("headers", "headers without a url", "headers beside url")
 	}
+}
+
+// CheckKeys reports names and values that neither an environment nor HTTP can have.
+func (c Config) CheckKeys(report func(key, found, allowed string)) {
 	for name := range c.Env {
 		if strings.ContainsAny(name, "=\x00") || name == "" {
 			report("env", "a name with = in it, or an empty one", "names of environment variables")

@@ -43,8 +43,8 @@ func DefaultConfig() Config {
 	return Config{Robots: true, MaxSize: 5, Timeout: 30 * time.Second}
 }
 
-// Check reports servers that are not written as host:port.
-func (c Config) Check(report func(key, found, allowed string)) {
+// CheckKeys reports servers that are not written as host:port.
+func (c Config) CheckKeys(report func(key, found, allowed string)) {
 	for _, server := range c.AllowPrivate {
 		host, port, err := net.SplitHostPort(server)
 		number, notNumber := strconv.Atoi(port)
