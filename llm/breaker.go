@@ -6,22 +6,26 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 )
 
 // breaker stops calls of a model whose server does not answer, so that a dead one does not
-// cost every run its timeout. It opens after several failures in a row. After a pause it
-// lets one attempt through, and closes again when the server has answered that.
+// cost every run its timeout. It opens after several failures in a row, unless all of them are those of one call, which may
+// be what the server fails on. After a pause it lets one attempt through, and closes again when the server has answered that.
 type breaker struct {
 	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
 	after   time.Duration // how long attempts must have failed before the breaker opens
 	pause   time.Duration
+	calls   atomic.Int64 // number of calls so far
 
 	mu       sync.Mutex
 	since    time.Time // when the first of the latest failures in a row happened; zero if the latest attempt worked
 	timeouts int       // number of the latest failures in a row that were timeouts
+	call     int64     // number of the call that had the first of the latest failures in a row
+	others   bool      // another call has failed since, too
 	opened   time.Time // when the breaker opened last
 	last     *Error    // the latest of the failures in a row
 	down     time.Time // when the present outage began; zero while there is none
@@ -40,7 +44,7 @@ func newBreaker(name string, after, pause time.Duration, log *slog.Logger) *brea
 		ReadyToTrip: func(counts gobreaker.Counts) bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			return b.timeouts >= leastTimeouts || counts.ConsecutiveFailures >= leastFailures && time.Since(b.since) >= b.after
+			return b.others && (b.timeouts >= leastTimeouts || counts.ConsecutiveFailures >= leastFailures && time.Since(b.since) >= b.after)
 		},
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.changed(name, to, log) },
 		IsSuccessful:  func(err error) bool { return !isOutage(KindOf(err)) },
@@ -92,15 +96,15 @@ func isOutage(k Kind) bool {
 // isOpen reports whether no attempt is let through now.
 func (b *breaker) isOpen() bool { return b.circuit.State() == gobreaker.StateOpen }
 
-// allow lets an attempt through, and returns the function that takes its outcome. If it refuses the
+// allow lets an attempt of a call through, and returns the function that takes its outcome. If it refuses the
 // attempt, again is the wait after which another may be let through.
-func (b *breaker) allow() (done func(error), again time.Duration) {
+func (b *breaker) allow(call int64) (done func(error), again time.Duration) {
 	report, err := b.circuit.Allow()
 	if err != nil {
 		return nil, b.again(err)
 	}
 	return func(err error) {
-		b.record(err)
+		b.record(call, err)
 		report(err)
 	}, 0
 }
@@ -120,7 +124,7 @@ func (b *breaker) again(err error) time.Duration {
 }
 
 // record counts the failures in a row.
-func (b *breaker) record(err error) {
+func (b *breaker) record(call int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var failed *Error
@@ -128,10 +132,12 @@ func (b *breaker) record(err error) {
 	case errors.Is(err, errEnded):
 		return
 	case !errors.As(err, &failed), !isOutage(failed.Kind):
-		b.since, b.timeouts, b.last = time.Time{}, 0, nil
+		b.since, b.timeouts, b.others, b.last = time.Time{}, 0, false, nil
 		return
 	case b.since.IsZero():
-		b.since = time.Now()
+		b.since, b.call = time.Now(), call
+	case call != b.call:
+		b.others = true
 	}
 	b.last = failed
 	if failed.Kind == KindTimeout {
@@ -156,11 +162,11 @@ func (b *breaker) failure(again time.Duration) *failure {
 // patience is how long a call waits for a model that is down to be tried again.
 const patience = 30 * time.Second
 
-// admit waits until an attempt is let through, at most for patience. A caller that has a fallback
+// admit waits until an attempt of a call is let through, at most for patience. A caller that has a fallback
 // to call does not wait.
-func (b *breaker) admit(ctx context.Context, waits bool, waiting func(Waiting)) (done func(error), refused *failure) {
+func (b *breaker) admit(ctx context.Context, call int64, waits bool, waiting func(Waiting)) (done func(error), refused *failure) {
 	for until := time.Now().Add(patience); ; {
-		done, again := b.allow()
+		done, again := b.allow(call)
 		if done != nil {
 			return done, nil
 		}

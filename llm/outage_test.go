@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -80,14 +81,41 @@ func TestModelOfAnotherServerAnswersDuringAnOutage(t *testing.T) {
 		t.Errorf("the other server got %q", key)
 	}
 
-	before := first.Served()
-	for range 3 {
+	var before int
+	for n := range 4 {
 		if _, err := model.Complete(t.Context(), ask("again"), nil); err != nil {
 			t.Fatal(err)
+		}
+		if n == 0 { // the second call finds that it is not the message
+			before = first.Served()
 		}
 	}
 	if got := first.Served(); got != before || stateOf(t, models, "test-model") != llm.StateDown || stateOf(t, models, "other") != llm.StateUp {
 		t.Errorf("the dead server was called %d more times; %+v", got-before, models.Health())
+	}
+}
+
+// A message on which the model's server fails, whatever the reason, holds up no other chat.
+func TestMessageThatTheServerFailsOnHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	server := llmtest.New(t)
+	server.Reply(func(call llmtest.Call) llmtest.Answer {
+		if call.Messages[len(call.Messages)-1].Content == "crash" {
+			return badGateway(call)
+		}
+		return llmtest.Echo(call)
+	})
+	cfg := fastRetries(server)
+	cfg.OutageAfter, cfg.OutagePause = time.Nanosecond, time.Hour
+	models := chooseAll(t, cfg, nil)
+	model := models.List()[0].Model
+	for range 3 {
+		if _, err := model.Complete(t.Context(), ask("crash"), nil); llm.KindOf(err) != llm.KindUnavailable {
+			t.Fatal(err)
+		}
+		if resp, err := model.Complete(t.Context(), ask("hello"), nil); err != nil || resp.Text != "echo: hello" {
+			t.Fatalf("%q, %v; %+v", resp.Text, err, models.Health())
+		}
 	}
 }
 
@@ -102,8 +130,15 @@ func TestOneCallProbesAFailedModel(t *testing.T) {
 	if _, err := model.Complete(t.Context(), ask("hello"), nil); llm.KindOf(err) != llm.KindUnavailable {
 		t.Fatal(err)
 	}
-	if server.Served() != 4 || stateOf(t, models, "test-model") == llm.StateUp {
+	if server.Served() != 4 || stateOf(t, models, "test-model") != llm.StateUp {
 		t.Fatalf("after %d calls: %+v", server.Served(), models.Health())
+	}
+	second, end := context.WithCancel(t.Context())
+	defer end()
+	request := ask("hello")
+	request.Waiting = func(llm.Waiting) { end() } // once it has failed
+	if _, err := model.Complete(second, request, nil); err == nil || stateOf(t, models, "test-model") == llm.StateUp {
+		t.Fatalf("%v; after %d calls: %+v", err, server.Served(), models.Health())
 	}
 	server.Reply(llmtest.Echo)
 	answered := make(chan error)

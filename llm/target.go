@@ -85,13 +85,14 @@ func (t *target) persist(ctx context.Context, req Request, out *output, hasNext 
 	}
 	wire := t.request(req)
 	pace := newPacing(t.cfg.RetryBase)
+	call := t.breaker.calls.Add(1)
 	tries, timeouts, stale, refusals := 0, 0, 0, 0
 	resp, err := backoff.Retry(ctx, func() (Response, error) {
 		tries++
 		if t.breaker.isOpen() {
 			refusals++
 		}
-		done, refused := t.breaker.admit(ctx, !hasNext && refusals <= 1, req.Waiting)
+		done, refused := t.breaker.admit(ctx, call, !hasNext && refusals <= 1, req.Waiting)
 		if refused != nil {
 			return Response{}, backoff.Permanent(refused)
 		}
