@@ -170,7 +170,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, conversation.ErrNotFailed), errors.Is(err, pairing.ErrNotFound):
 		httpserver.Problem(w, r, http.StatusConflict, "That was done already, or can't be done any more. Load the page before this one again.")
 	case errors.Is(err, conversation.ErrMoved):
-		httpserver.Problem(w, r, http.StatusServiceUnavailable, dbhealth.Sentence(err))
+		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway can't reach its database at the moment, so there is nothing to show. The log and /readyz say why.")
 	case conversation.IsDiskFull(err):
 		c.Log.Error("console page failed", "path", r.URL.Path, "error", err)
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The disk of the database is full: make room, and work goes on by itself.")

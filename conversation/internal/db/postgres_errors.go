@@ -1,6 +1,7 @@
 package db
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -73,6 +74,12 @@ func explainOpening(err error) error {
 	}
 	if text := err.Error(); strings.Contains(text, "password authentication") || strings.Contains(text, "SASL auth") {
 		return fmt.Errorf("the server asks for another password: set it with database_password_file, PGPASSWORD or ~/.pgpass (%w)", err)
+	}
+	if strings.Contains(err.Error(), "server refused TLS connection") {
+		return fmt.Errorf("the server offers no TLS, which sslmode of the URL demands: turn ssl on in postgresql.conf, or use sslmode=prefer (%w)", err)
+	}
+	if certificate := (*tls.CertificateVerificationError)(nil); errors.As(err, &certificate) {
+		return fmt.Errorf("the server's certificate is not trusted: name the file of its authority in the URL with sslrootcert, and the host as the certificate does (%w)", err)
 	}
 	if isUnreachable(err) && !errors.Is(err, cluster.ErrFenced) {
 		return fmt.Errorf("the server can't be reached: check the host and the port of the URL, and whether the server runs (%w)", err)

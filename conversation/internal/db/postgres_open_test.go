@@ -2,7 +2,9 @@ package db
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -33,6 +35,7 @@ func TestOpeningExplainsWhatIsWrong(t *testing.T) {
 		url, secret, want string
 	}{
 		"another host":          {strings.Replace(own, url.QueryEscape(hostOf(t, own)), "%2Fnowhere", 1), "", "the server can't be reached: check the host and the port"},
+		"no TLS":                {"postgres://guest@" + withoutTLS(t) + "/parley?sslmode=verify-full", "", "the server offers no TLS, which sslmode of the URL demands"},
 		"another database":      {server.URL("nothing"), "", "the server has no such database: create it with `createdb`"},
 		"wrong password":        {withUser(own, "guest:not-"+secretWord), "", "the server refuses this user or its password"},
 		"no password":           {withUser(own, "guest"), "", "the server refuses this user or its password"},
@@ -57,6 +60,30 @@ func TestOpeningExplainsWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
+}
+
+// withoutTLS returns the address of a server that answers a request for TLS as PostgreSQL does where ssl is off
+// (https://www.postgresql.org/docs/current/protocol-flow.html, "SSL Session Encryption").
+func withoutTLS(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := io.ReadFull(conn, make([]byte, 8)); err == nil {
+				_, _ = conn.Write([]byte("N"))
+			}
+			conn.Close()
+		}
+	}()
+	return listener.Addr().String()
 }
 
 // A file with the password may hold blanks and lines around it, as other files with secrets may.
