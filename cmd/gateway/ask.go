@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -47,6 +49,8 @@ func question(words []string, in *os.File) (string, error) {
 			return "", fmt.Errorf("reading standard input: %w", err)
 		case len(piped) > maxQuestion:
 			return "", fmt.Errorf("standard input has more than %d MiB; send a part of it, or a file with /attach in `gateway chat`", maxQuestion>>20)
+		case !utf8.Valid(piped) || bytes.IndexByte(piped, 0) >= 0:
+			return "", errors.New("standard input is no text in UTF-8; send it as a file with /attach in `gateway chat`")
 		}
 		parts = append(parts, string(piped))
 	}
