@@ -41,6 +41,9 @@ func TestLinkSignsABrowserIn(t *testing.T) {
 		t.Errorf("the code stays in the address %s", address)
 	}
 
+	if height := eval[float64](b, "document.querySelector('.side-foot').offsetHeight"); height > 60 {
+		t.Errorf("the links below the chats are %v pixels high: more than one line", height)
+	}
 	b.do(chromedp.Click(".side-foot form button"))
 	b.leadsTo("The gateway's token")
 	b.open(g.URL)

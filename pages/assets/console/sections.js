@@ -1,0 +1,2 @@
+// On a narrow screen the list of sections scrolls sideways; it begins where the section of this page is.
+document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
