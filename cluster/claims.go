@@ -18,7 +18,13 @@ type claims struct {
 	// The sessions that the database may name as owned by this node without the node's knowledge, because the answer to a
 	// statement about them was lost; with the membership that may own each.
 	doubtful map[string]int64
+
+	asking chan struct{} // holds a token for each connection that asks the database about a session
 }
+
+// maxAsking is how many connections may ask about sessions at the same time. At least one is left for renewals of the
+// membership: after a takeover or an outage, thousands of sessions are claimed at once.
+const maxAsking = maxConns - 1
 
 // claim is a session that goroutines of this node hold, or are about to.
 type claim struct {
@@ -45,10 +51,11 @@ func (n *Node) Claim(ctx context.Context, key string) (release func(), err error
 	defer c.busy.Unlock()
 	if !n.Owns(key) {
 		id := n.ID()
-		if err := n.claim(ctx, key, id); err != nil {
+		asked, err := n.askToClaim(ctx, key, id)
+		if err != nil {
 			n.claims.release(c)
 			n.claims.forget(key, c)
-			if held := (*HeldError)(nil); !errors.As(err, &held) {
+			if held := (*HeldError)(nil); asked && !errors.As(err, &held) {
 				n.claims.doubt(id, key)
 			}
 			return nil, err
@@ -127,6 +134,29 @@ func (cs *claims) forget(key string, c *claim) {
 	}
 }
 
+// askToClaim calls claim when a connection is free for it. asked is false if none was in time.
+func (n *Node) askToClaim(ctx context.Context, key string, id int64) (asked bool, err error) {
+	waiting, cancel := n.unbroken(ctx)
+	defer cancel()
+	if err := n.claims.ask(waiting); err != nil {
+		return false, err
+	}
+	defer n.claims.answered()
+	return true, n.claim(ctx, key, id)
+}
+
+// ask waits until a connection may ask the database about a session. The caller calls answered if the error is nil.
+func (cs *claims) ask(ctx context.Context) error {
+	select {
+	case cs.asking <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (cs *claims) answered() { <-cs.asking }
+
 // claim stores that a membership of this node owns a session.
 func (n *Node) claim(ctx context.Context, key string, id int64) error {
 	ctx, cancel := n.unbroken(ctx)
@@ -178,7 +208,11 @@ func (n *Node) unclaim(key string, c *claim) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), n.config.TTL/2)
 	defer cancel()
-	_, err := n.pool.Exec(ctx, `UPDATE sessions SET owner = NULL WHERE key = $1 AND owner = $2`, key, id)
+	err := n.claims.ask(ctx)
+	if err == nil {
+		_, err = n.pool.Exec(ctx, `UPDATE sessions SET owner = NULL WHERE key = $1 AND owner = $2`, key, id)
+		n.claims.answered()
+	}
 	n.claims.forget(key, c)
 	if err != nil {
 		n.log.Warn("session not given up yet", "session", key, "error", err)

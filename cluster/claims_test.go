@@ -176,3 +176,40 @@ func TestSessionOwnedWithoutKnowingItIsReleased(t *testing.T) {
 		t.Error("the node has lost a session that it knows of:", err)
 	}
 }
+
+// Thousands of sessions are claimed at once, as when a node starts with a backlog or takes one over. Claims that the server does not
+// answer soon must not delay the renewals of the membership: the node would stop all its runs, polling and deliveries.
+func TestClaimsLeaveRoomForRenewals(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	postgrestest.Exec(t, url, `INSERT INTO sessions (key, channel, created_at) SELECT 'api:' || n, 'api', 0 FROM generate_series(1, 20) AS n`)
+	n := join(t, quickConfig(t, url, "busy"))
+	slow := postgrestest.Connect(t, url)
+	for _, statement := range []string{`BEGIN`, `SELECT 1 FROM sessions FOR UPDATE`} {
+		if _, err := slow.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var claiming sync.WaitGroup
+	for i := range 20 {
+		claiming.Go(func() {
+			if release, err := n.Claim(context.Background(), fmt.Sprint("api:", i+1)); err == nil {
+				release()
+			}
+		})
+	}
+	eventually(t, "claims wait", func() bool { return number(t, url, `SELECT count(*) FROM pg_locks WHERE NOT granted`) >= maxAsking })
+	asked := time.Now()
+	for renewed := asked; !renewed.After(asked); time.Sleep(10 * time.Millisecond) {
+		if time.Since(asked) > 2*time.Second {
+			t.Fatal("not renewed while claims wait")
+		}
+		n.mu.Lock()
+		renewed = n.renewed
+		n.mu.Unlock()
+	}
+	if _, err := slow.Exec(t.Context(), `ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	claiming.Wait()
+}

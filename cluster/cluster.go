@@ -39,6 +39,8 @@ const (
 	defaultHeartbeat = time.Second
 	defaultTTL       = 5 * time.Second
 	defaultLanes     = 2
+
+	maxConns = 3 // connections of a node, beside the one for notices and those of its lanes
 )
 
 // Config describes a node. Only Database is required.
@@ -100,7 +102,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		return nil, err
 	}
 	settings.ConnConfig = config.Database
-	settings.MaxConns = 3
+	settings.MaxConns = maxConns
 	settings.MinConns = 0
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
@@ -114,7 +116,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		renewals: make(chan struct{}, 1),
 		held:     map[string]bool{},
 		given:    map[int64]int{},
-		claims:   claims{byName: map[string]*claim{}, doubtful: map[string]int64{}},
+		claims:   claims{byName: map[string]*claim{}, doubtful: map[string]int64{}, asking: make(chan struct{}, maxAsking)},
 	}
 	n.bus = newBus(n)
 	if err := n.start(ctx); err != nil {
