@@ -60,7 +60,7 @@ func (g *Gateway) acceptDue(ctx context.Context) (time.Duration, error) {
 	if err != nil || next.IsZero() {
 		return reminderLook, err
 	}
-	return min(max(time.Until(next), 0), reminderLook), nil
+	return min(max(next.Sub(g.store.Now()), 0), reminderLook), nil
 }
 
 // servesPlace reports whether this process answers what comes from a place by an account.
