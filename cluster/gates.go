@@ -36,19 +36,19 @@ func (n *Node) Shut(ctx context.Context, name string, pace time.Duration) error 
 	return err
 }
 
-// tryPass returns 0 if the node may pass, otherwise how long the gate stays closed.
+// tryPass returns 0 if the node may pass, otherwise how long the gate stays closed. A gate that would be closed for longer than a
+// pace was passed while the database's clock was wrong, and is open.
 func (n *Node) tryPass(ctx context.Context, name string, pace time.Duration) (wait time.Duration, err error) {
 	var free int64
 	err = n.pool.QueryRow(ctx, `
 		INSERT INTO gates AS gate (name, free_at) VALUES ($1, `+databaseTime+` + $2)
-		ON CONFLICT (name) DO UPDATE SET free_at = EXCLUDED.free_at WHERE gate.free_at <= `+databaseTime+`
+		ON CONFLICT (name) DO UPDATE SET free_at = EXCLUDED.free_at WHERE gate.free_at <= `+databaseTime+` OR gate.free_at > `+databaseTime+` + $2
 		RETURNING free_at`, name, pace.Milliseconds()).Scan(&free)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return 0, err
 	}
 	var left int64
 	err = n.pool.QueryRow(ctx, `SELECT free_at - `+databaseTime+` FROM gates WHERE name = $1`, name).Scan(&left)
-	// A gate whose time lies far ahead was set while the database's clock was wrong.
 	left = min(max(left, 1), pace.Milliseconds())
 	return time.Duration(left) * time.Millisecond, err
 }

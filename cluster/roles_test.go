@@ -204,3 +204,21 @@ func TestGateKeepsPace(t *testing.T) {
 		t.Errorf("%d passes in %v", passes, took)
 	}
 }
+
+// The database's clock was ahead by an hour when a gate was passed, and was put right. Discord's shards do not wait for an hour until
+// they may connect.
+func TestGateOpensAfterTheDatabaseClockWasPutBack(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	n := join(t, config(t, url, "one"))
+	const pace = 50 * time.Millisecond
+	if err := n.Pass(t.Context(), "identify:0", pace); err != nil {
+		t.Fatal(err)
+	}
+	postgrestest.Exec(t, url, `UPDATE gates SET free_at = free_at + 3600000`)
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Patience)
+	defer cancel()
+	if err := n.Pass(ctx, "identify:0", pace); err != nil {
+		t.Error(err)
+	}
+}
