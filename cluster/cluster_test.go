@@ -433,3 +433,20 @@ func TestLeaveIsNoticedAtOnce(t *testing.T) {
 		t.Error("the node that left has lanes")
 	}
 }
+
+// A node is killed, and the database's clock is put back by an hour, as after a failover to a server whose clock is behind. The others
+// take its sessions over as soon as those of any other dead node, and not an hour later.
+func TestDeadNodeIsFoundAfterTheDatabaseClockWasPutBack(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	killed, other := join(t, quickConfig(t, url, "killed")), join(t, quickConfig(t, url, "other"))
+	killed.stop()
+	killed.stopped.Wait()
+	postgrestest.Exec(t, url, fmt.Sprintf(`UPDATE nodes SET expires_at = expires_at + 3600000 WHERE id = %d`, killed.ID()))
+	eventually(t, "declared dead", func() bool {
+		if !other.Valid() {
+			t.Fatal("the other node is not valid")
+		}
+		return number(t, url, `SELECT count(*) FROM nodes WHERE id = $1 AND dead_at IS NOT NULL`, killed.ID()) == 1
+	})
+}

@@ -29,6 +29,7 @@ type Member struct {
 
 	expires int64 // when the membership expires, in milliseconds of the database's clock
 	expired bool
+	isAhead bool      // the membership expires later than any renewal until now lets it: the database's clock was put back since
 	read    time.Time // when the member was read, by the database's clock
 }
 
@@ -91,7 +92,7 @@ func (n *Node) scanMember(row pgx.CollectableRow) (m Member, err error) {
 	m.Draining = draining != 0
 	m.Joined = time.UnixMilli(joined)
 	m.Heartbeat = n.config.TTL - time.Duration(m.expires-now)*time.Millisecond
-	m.expired, m.read = m.expires < now, time.UnixMilli(now)
+	m.expired, m.isAhead, m.read = m.expires < now, m.expires > now+n.config.TTL.Milliseconds(), time.UnixMilli(now)
 	return m, err
 }
 

@@ -39,7 +39,7 @@ func (o *observer) read(sent, received time.Time, members []Member) (dead []Memb
 		}
 		seen[m.ID] = s
 		unchanged := sent.Sub(s.since)
-		if m.expired && unchanged >= o.ttl {
+		if (m.expired || m.isAhead) && unchanged >= o.ttl {
 			dead = append(dead, m)
 		} else if left := o.ttl - unchanged; left > 0 {
 			wait = min(wait, left)
