@@ -86,7 +86,7 @@ type Node struct {
 	renewed  time.Time     // when the latest successful renewal was sent
 	alive    context.Context
 	lose     context.CancelCauseFunc // ends alive
-	expiry   *time.Timer             // ends alive when renewals fail
+	expiry   *time.Timer             // ends alive when renewals fail; nil before the first renewal that counts
 	live     []Member                // members as of the latest renewal, in the order of their IDs
 	held     map[string]bool         // names of the roles that this node holds
 	given    map[int64]int           // number of sessions that FreestNode has sent to each node since the latest renewal
@@ -118,6 +118,8 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		given:    map[int64]int{},
 		claims:   claims{byName: map[string]*claim{}, doubtful: map[string]int64{}, asking: make(chan struct{}, maxAsking)},
 	}
+	n.alive, n.lose = context.WithCancelCause(context.Background())
+	n.lose(ErrLost) // until the first renewal that counts
 	n.bus = newBus(n)
 	if err := n.start(ctx); err != nil {
 		pool.Close()
@@ -206,7 +208,9 @@ func (n *Node) Leave(ctx context.Context) error {
 	defer n.pool.Close()
 	n.mu.Lock()
 	id := n.id
-	n.expiry.Stop()
+	if n.expiry != nil {
+		n.expiry.Stop()
+	}
 	n.lose(ErrLost)
 	n.mu.Unlock()
 	if _, err := n.bury(ctx, id, anyExpiry); err != nil {

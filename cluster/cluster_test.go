@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -449,4 +450,34 @@ func TestDeadNodeIsFoundAfterTheDatabaseClockWasPutBack(t *testing.T) {
 		}
 		return number(t, url, `SELECT count(*) FROM nodes WHERE id = $1 AND dead_at IS NOT NULL`, killed.ID()) == 1
 	})
+}
+
+// The database answers so slowly while a node joins, as during the migration of another one, that the membership counts no more when it
+// is stored. The gateway must not crash, but wait until it can renew the membership.
+func TestNodeThatJoinsSlowlyBecomesValidLater(t *testing.T) {
+	t.Parallel()
+	c := config(t, database(t), "slow")
+	var slow atomic.Bool
+	var passed atomic.Int64
+	c.Now = func() time.Time { // every look at the clock is a TTL after the one before
+		if slow.Load() {
+			passed.Add(int64(c.TTL))
+		}
+		return time.Now().Add(time.Duration(passed.Load()))
+	}
+	slow.Store(true)
+	n := join(t, c)
+	if n.Valid() {
+		t.Error("valid without a renewal")
+	}
+	working, cancel := n.While(t.Context())
+	defer cancel()
+	<-working.Done()
+	if why := context.Cause(working); !errors.Is(why, ErrLost) {
+		t.Error(why)
+	}
+	slow.Store(false)
+	if err := n.Await(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
