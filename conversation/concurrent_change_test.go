@@ -173,3 +173,24 @@ func TestChangeWaitsForTheRunThatAnotherNodeCommits(t *testing.T) {
 		})
 	}
 }
+
+// A person resumes an old conversation while the cleanup of another node deletes it, since it is no longer kept. The person is told that
+// it is gone. If it became the active one, what they say next would be deleted with it.
+func TestConversationThatIsDeletedMeanwhileIsNotResumed(t *testing.T) {
+	t.Parallel()
+	const key = conversation.Key("api:1")
+	url := postgrestest.Database(t)
+	s := openNode(t, url)
+	storetest.Turn(t, s, key, 1)
+	old, err := s.Archive(t.Context(), key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = meanwhile(t, url, `UPDATE conversations SET deleted = 1, active = 0, title = ''`, `COMMIT`, 1, func() error { return s.Resume(t.Context(), key, old.ID) })
+	if !errors.Is(err, conversation.ErrNotFound) {
+		t.Errorf("resumed: %v", err)
+	}
+	if now, err := s.Active(t.Context(), key); err != nil || now.ID == old.ID {
+		t.Errorf("the deleted conversation is active, %v", err)
+	}
+}

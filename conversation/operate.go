@@ -191,7 +191,7 @@ func (s *Store) Resume(ctx context.Context, key Key, conversation string) error 
 func resume(ctx context.Context, tx db.Tx, key Key, conversation string, at time.Time) (Conversation, error) {
 	var place string
 	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`
-		WHERE c.uuid = ? AND s.key = ? AND c.deleted = 0`, conversation, string(key)), &place)
+		WHERE c.uuid = ? AND s.key = ? AND c.deleted = 0`+toChange, conversation, string(key)), &place)
 	if err != nil {
 		return c, fmt.Errorf("resume %s in %s: %w", conversation, key, notFound(err))
 	}
