@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -223,8 +224,28 @@ func (b *Budgets) nextEnd() <-chan struct{} {
 	return b.ended
 }
 
+// keepName locks the name of this process again if its node was declared dead and has joined anew. ok is false while another
+// process has it, which counts the old reservations.
+func (b *Budgets) keepName() (ok bool, err error) {
+	if b.db.Node() == nil {
+		return true, nil
+	}
+	release, err := b.db.Lock(b.process)
+	if held := (*db.HeldError)(nil); errors.As(err, &held) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	release() // the lock of Open stays
+	return true, nil
+}
+
 // try reserves a call, and returns nil if it has to wait.
 func (b *Budgets) try(ctx context.Context, call Call) (r *Reservation, err error) {
+	if ok, err := b.keepName(); err != nil || !ok {
+		return nil, err
+	}
 	err = b.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		r = nil
 		now := b.now()

@@ -1,6 +1,7 @@
 package budgets
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
@@ -10,8 +11,10 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/storetest"
 	"parley/internal/postgrestest"
+	"parley/internal/waittest"
 )
 
 // clock is a time that tests set.
@@ -252,6 +255,48 @@ func TestCallsOfSeveralNodesExceedACapByOneAtMost(t *testing.T) {
 	if used := list[0].Used; used < most || used >= most+one {
 		t.Errorf("%d tokens are used", used)
 	}
+}
+
+// A gateway was declared dead, for example since its machine was paused, and has joined again. A call that it has reserved since is
+// under way, and others wait for its end: nobody is told that the budget is used up because of what the call may use.
+func TestCallOfANodeThatHasJoinedAgainIsUnderWay(t *testing.T) {
+	t.Parallel()
+	nodes := openNodes(t, Config{TotalTokens: 100, Timezone: "UTC"}, 2)
+	node := nodes[0].db.Node()
+	former := node.ID()
+	err := nodes[1].db.Write(t.Context(), func(ctx context.Context, tx db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE nodes SET dead_at = 1 WHERE id = ?`, former)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `DELETE FROM lanes WHERE node_id = ?`, former)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nodes[1].countDead(t.Context()); err != nil { // takes the name of the first one's reservations
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(waittest.Patience); node.ID() == former || !node.Valid(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the node does not join again")
+		}
+	}
+	first, err := nodes[0].Reserve(t.Context(), ann(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nodes[1].countDead(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if second, err := nodes[1].try(t.Context(), ann(60)); second != nil || err != nil {
+		t.Errorf("a second call was let through or refused: %v", err)
+	}
+	if _, err := nodes[0].End(t.Context(), first, Amount{Tokens: 10}); err != nil {
+		t.Fatal(err)
+	}
+	spend(t, nodes[1], ann(60), Amount{Tokens: 60})
+	wantUsed(t, nodes[1], 70)
 }
 
 // openNodes opens budgets of several nodes on one PostgreSQL database.

@@ -8,7 +8,7 @@ import (
 )
 
 // roleLocks holds the locks of DB.Lock that this process has in a PostgreSQL database. They are roles of the cluster, so a
-// node loses them when it is declared dead.
+// node loses them when it is declared dead. Whoever has one may call take again to get it back when the node has joined anew.
 type roleLocks struct {
 	node *cluster.Node
 
@@ -29,7 +29,11 @@ func (l *roleLocks) take(ctx context.Context, name string) (release func(), err 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lock := l.held[name]
-	if lock == nil {
+	lost := lock != nil && l.node.Valid() && !lock.role.IsHeld() // this node has joined anew
+	if lost {
+		lock.role.Release(ctx)
+	}
+	if lock == nil || lost {
 		role, err := l.node.Take(ctx, name)
 		if err != nil {
 			return nil, Explain(err)
@@ -37,8 +41,11 @@ func (l *roleLocks) take(ctx context.Context, name string) (release func(), err 
 		if role == nil {
 			return nil, &HeldError{}
 		}
-		lock = &roleLock{role: role}
-		l.held[name] = lock
+		if lock == nil {
+			lock = &roleLock{}
+			l.held[name] = lock
+		}
+		lock.role = role
 	}
 	lock.times++
 	return sync.OnceFunc(func() { l.release(lock) }), nil
