@@ -1,11 +1,14 @@
 package delivery_test
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"parley/channels/telegram/telegramtest"
 	"parley/cluster/clustertest"
+	"parley/conversation"
 	"parley/conversation/storetest"
 	"parley/internal/postgrestest"
 	"parley/internal/waittest"
@@ -102,4 +105,40 @@ func TestDrainingNodeLeavesReplies(t *testing.T) {
 		t.Errorf("%+v", sent)
 	}
 	a.waitNothingDue()
+}
+
+// A node is declared dead just after it has taken a session, since its process was paused, and joins anew. It must not send replies in
+// the session as if it had it: it could not mark them as sent, and the next node would send them again.
+func TestNodeThatJoinsAnewTakesTheSessionAgain(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	store, err := conversation.Open(t.Context(), conversation.Config{Path: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	a := &outboxHarness{t: t, server: telegramtest.New(t), store: store}
+	sender, _ := a.startWith(&pausedOutbox{Store: store, pause: func() {
+		former := store.Node().ID()
+		postgrestest.Exec(t, url, fmt.Sprintf(`UPDATE nodes SET dead_at = 1 WHERE id = %[1]d; DELETE FROM lanes WHERE node_id = %[1]d`, former))
+		a.await("the node to join anew", func() bool { return store.Node().ID() != former && store.Node().Valid() })
+	}})
+	sender.Enqueue(a.reply(1, "once")...)
+	a.waitNothingDue()
+	if sent := a.waitSent(1); len(sent) != 1 || sent[0].Text != "once" {
+		t.Errorf("%+v", sent)
+	}
+}
+
+// pausedOutbox calls pause after the first lock of a session.
+type pausedOutbox struct {
+	*conversation.Store
+	pause func()
+	once  sync.Once
+}
+
+func (p *pausedOutbox) Lock(key conversation.Key) (release func(), err error) {
+	release, err = p.Store.Lock(key)
+	p.once.Do(p.pause)
+	return release, err
 }

@@ -77,9 +77,11 @@ func (q *queue) run(ctx context.Context) {
 		return
 	}
 	defer unlock()
-	held, cancel := q.sender.outbox.Node().While(ctx)
+	node := q.sender.outbox.Node()
+	held, cancel := node.While(ctx)
 	defer cancel()
-	if lost := q.serve(ctx, held); lost {
+	lost := node != nil && !node.Owns(string(q.key)) // the node was declared dead a moment ago, and may have joined anew
+	if lost || q.serve(ctx, held) {
 		q.leave(ctx)
 	}
 }
