@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,6 +16,9 @@ const databaseTime = `(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 
 // keptFor is how long the rows of dead nodes are kept, in milliseconds.
 const keptFor = 24 * 60 * 60 * 1000
+
+// readOnly is the code of a server's error that it takes no writes: it is a standby, for example.
+const readOnly = "25006"
 
 // Valid reports whether this node's membership was renewed recently enough that no other node
 // has declared it dead. A node that is not valid must not send, poll or listen to platforms.
@@ -171,6 +175,9 @@ func (n *Node) renew(ctx context.Context) (wait time.Duration, err error) {
 	renewed, members, roles, err := n.exchange(ctx)
 	if err != nil {
 		n.observer.forget()
+		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == readOnly {
+			n.pool.Reset() // new connections may lead to a server that takes writes
+		}
 		return n.config.Heartbeat, err
 	}
 	if !renewed {

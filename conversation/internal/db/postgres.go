@@ -124,12 +124,20 @@ func (s *postgresServer) openLanes(to *postgres.Config, list []Chore) *backgroun
 		log: s.log, list: newChores(list), skip: func(failed *choreError) error { return failed }, rested: func() {},
 		lock: lockChores, again: choreRetry,
 	}
-	s.lanes = append(s.lanes, newLane(s.node.Lane(0), connector, s.outage, chores))
+	s.lanes = append(s.lanes, newLane(s.node.Lane(0), connector, s.outage, s.forsake, chores))
 	for number := 1; number < laneCount; number++ {
-		s.lanes = append(s.lanes, newLane(s.node.Lane(number), connector, s.outage, nil))
+		s.lanes = append(s.lanes, newLane(s.node.Lane(number), connector, s.outage, s.forsake, nil))
 	}
 	chores.start(s.lanes[0].group)
 	return chores
+}
+
+// forsake closes the connections for reading that nobody uses, so that new ones are opened. A server that takes no writes may be a
+// standby, which lags behind the server that does.
+func (s *postgresServer) forsake() {
+	s.readers.SetMaxIdleConns(-1) // closes them
+	s.readers.SetMaxIdleConns(readerCount)
+	s.shared.Forsake()
 }
 
 // lockChores keeps other processes, and other lanes of this one, from running chores until the transaction ends.

@@ -20,13 +20,14 @@ type lane struct {
 	outage    *outage
 	patience  patience
 	chores    *background // nil for all lanes but one
+	forsake   func()      // called when the server takes no writes: the other connections to it must not be used any more, either
 	group     *committer  // only the goroutine that has its turn may use pipe
 
 	pipe *postgres.Pipe // nil = there is no connection
 }
 
-func newLane(fence *cluster.Lane, connector *postgres.Connector, outage *outage, chores *background) *lane {
-	l := &lane{fence: fence, connector: connector, outage: outage, patience: defaultPatience, chores: chores}
+func newLane(fence *cluster.Lane, connector *postgres.Connector, outage *outage, forsake func(), chores *background) *lane {
+	l := &lane{fence: fence, connector: connector, outage: outage, patience: defaultPatience, forsake: forsake, chores: chores}
 	l.group = newCommitter(l.transact, func() {
 		if chores != nil {
 			chores.wake()
@@ -155,15 +156,21 @@ func (l *lane) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// failed returns the error of a transaction. It closes a connection that was lost, so that the next transaction opens another
-// one.
+// failed returns the error of a transaction. It closes a connection that was lost, or leads to a server that takes no writes, so that
+// the next transaction opens another one.
 func (l *lane) failed(err error) error {
-	if !l.pipe.IsLost() && !postgres.IsLost(err) {
+	isLost := l.pipe.IsLost() || postgres.IsLost(err)
+	takesNoWrites := postgres.Code(err) == postgres.ReadOnly
+	if !isLost && !takesNoWrites {
 		return err
 	}
-	_ = l.pipe.Close() // it fails, since the connection was lost
+	_ = l.pipe.Close() // it fails if the connection was lost
 	l.pipe = nil
-	return errors.Join(errLost, err)
+	if isLost {
+		return errors.Join(errLost, err)
+	}
+	l.forsake()
+	return err
 }
 
 // errLost says that the connection to the server was lost in the middle of a transaction.

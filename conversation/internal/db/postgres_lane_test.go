@@ -391,3 +391,51 @@ func TestSessionsAreLockedInTheirOrder(t *testing.T) {
 		t.Errorf("a group of writes does %s; want %s", got, want)
 	}
 }
+
+// During a failover, the gateway's connections were made to a server that takes no writes, and that goes on as a standby. Once the
+// database's address leads to a server that takes writes, the gateway works again by itself.
+func TestGatewayLeavesAServerThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	url := emptyDatabase.Database(t)
+	d := openServer(t, url, patience{})
+	admin := postgrestest.Connect(t, url)
+	set := func(statement string) {
+		if _, err := admin.Exec(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I `+statement+`', current_database()); END $$`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(`SET default_transaction_read_only = on`) // for the connections that are made from now on
+	if _, err := admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
+		t.Fatal(err)
+	}
+	await := func(what string, holds func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(waittest.Patience); !holds(); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("waited in vain for " + what)
+			}
+		}
+	}
+	readOnly := func() (long, short string) { // by connections for long reads and short ones
+		const query = `SELECT current_setting('transaction_read_only')`
+		_ = d.QueryRowContext(t.Context(), query).Scan(&long)
+		_ = ShortRow(t.Context(), d, query).Scan(&short)
+		return long, short
+	}
+	node := d.Node()
+	await("connections to the server that takes no writes", func() bool {
+		long, short := readOnly()
+		return long == "on" && short == "on"
+	})
+	await("writes to be refused", func() bool {
+		return FaultOf(writeNumber(d, "a", 1)) == Unwritable && FaultOf(writeNumber(d, "b", 1)) == Unwritable
+	})
+	await("the membership to end", func() bool { return !node.Valid() })
+	set(`RESET default_transaction_read_only`)
+	await("the node to be valid", node.Valid)
+	await("writes to succeed", func() bool { return writeNumber(d, "a", 2) == nil && writeNumber(d, "b", 3) == nil })
+	await("reads from that server, too", func() bool {
+		long, short := readOnly()
+		return long == "off" && short == "off"
+	})
+}

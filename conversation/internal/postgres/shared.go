@@ -28,6 +28,7 @@ type Shared struct {
 	connected bool
 	busy      bool      // whether a goroutine connects, or sends the waiting reads
 	retryAt   time.Time // when the next attempt to connect may begin
+	forsaken  bool      // whether the connection is closed after its next round trip
 	closed    bool
 	working   sync.WaitGroup
 
@@ -55,6 +56,20 @@ func (c *Connector) Shared() *Shared {
 	s.reads = sql.OpenDB(sharedReads{s})
 	s.reads.SetMaxIdleConns(maxTogether) // each takes a few bytes of memory
 	return s
+}
+
+// Forsake closes the connection after its next round trip.
+func (s *Shared) Forsake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forsaken = s.connected
+}
+
+// isForsaken reports whether Forsake was called for this connection.
+func (s *Shared) isForsaken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.forsaken
 }
 
 // Query executes a read, together with others. It reads all rows into memory.
@@ -156,9 +171,9 @@ func (s *Shared) carryOut(list []*request) {
 	}
 	cut := time.AfterFunc(sharedTogether, s.pipe.Cut)
 	err := s.pipe.sendTogether(list)
-	if !cut.Stop() || s.pipe.IsLost() || IsLost(err) {
+	if !cut.Stop() || s.pipe.IsLost() || IsLost(err) || s.isForsaken() {
 		s.mu.Lock()
-		s.connected = false
+		s.connected, s.forsaken = false, false
 		s.mu.Unlock()
 		s.disconnect()
 	}
