@@ -132,7 +132,7 @@ func TestPipeReportsTaskThatFailed(t *testing.T) {
 		"relation \"none\" does": {Do: []step{func(ctx context.Context, tx postgres.Tx) error {
 			return tx.QueryRowContext(ctx, `SELECT id FROM none WHERE id = ?`, 1).Scan(new(int))
 		}}},
-		"the statement needs": {Do: []step{func(ctx context.Context, tx postgres.Tx) error {
+		"argument for ?1 missing": {Do: []step{func(ctx context.Context, tx postgres.Tx) error {
 			_, err := tx.ExecContext(ctx, `DELETE FROM kept WHERE id = ?`)
 			return err
 		}}},
