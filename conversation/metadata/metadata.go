@@ -6,6 +6,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"strconv"
+	"unicode/utf16"
 
 	"parley/conversation/internal/db"
 )
@@ -33,7 +36,7 @@ func (m Object) CheckedUpTo(most int) (Object, error) {
 		return "", fmt.Errorf("%w: metadata has %d bytes, at most %d are taken", db.ErrInvalid, len(m), most)
 	}
 	var compact bytes.Buffer
-	if err := json.Compact(&compact, []byte(db.Text(string(m)))); err != nil || compact.Bytes()[0] != '{' {
+	if err := json.Compact(&compact, []byte(Comparable(db.Text(string(m))))); err != nil || compact.Bytes()[0] != '{' {
 		return "", fmt.Errorf("%w: metadata is no JSON object", db.ErrInvalid)
 	}
 	if compact.Len() == len("{}") {
@@ -43,6 +46,23 @@ func (m Object) CheckedUpTo(most int) (Object, error) {
 		return "", fmt.Errorf("%w: metadata has more than %d objects or lists inside each other", db.ErrInvalid, maxDepth)
 	}
 	return Object(compact.String()), nil
+}
+
+// escape finds the escapes of a JSON text; those of both halves of a character are one.
+var escape = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.`)
+
+// Comparable returns a JSON text with U+FFFD in place of the escapes of NUL and of halves of characters. PostgreSQL stores such
+// escapes, but fails when it compares the texts that have them.
+func Comparable(text string) string {
+	return escape.ReplaceAllStringFunc(text, func(found string) string {
+		if len(found) != len(`\u0000`) {
+			return found
+		}
+		if code, err := strconv.ParseUint(found[2:], 16, 16); err != nil || code != 0 && !utf16.IsSurrogate(rune(code)) {
+			return found
+		}
+		return `\ufffd`
+	})
 }
 
 // depth returns how deep the objects and lists of a JSON text are nested.
@@ -71,7 +91,7 @@ func (f Filter) Parameter() (any, error) {
 		return nil, nil
 	}
 	text, err := json.Marshal(f)
-	return string(text), err
+	return Comparable(string(text)), err
 }
 
 // Matches returns the SQL condition that a filter, which is a parameter of the query, selects

@@ -69,3 +69,30 @@ func TestSessionsAndMessagesAreFilteredByMetadata(t *testing.T) {
 		}
 	}
 }
+
+// A program notes a NUL or half a character. PostgreSQL can't compare such a text: no program could list sessions by metadata any more.
+func TestOddCharactersInMetadataHideNothing(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	const nul, high, low = `\u0000`, `\ud83d`, `\ude00` // the latter two make one character
+	for i, given := range []metadata.Object{
+		`{"agent": "planner"}`,
+		`{"agent": "planner", "odd": "` + nul + `"}`,
+		`{"agent": "planner", "` + nul + `": 1}`,
+		`{"agent": "planner", "odd": "` + high + `", "odder": "` + low + high + `x"}`,
+		`{"agent": "planner", "whole": "` + high + low + `", "path": "C:\\u0000"}`,
+	} {
+		if err := s.SetMetadata(t.Context(), conversation.Key(fmt.Sprint("api:", i)), "", given); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		filter metadata.Filter
+		want   int
+	}{{metadata.Filter{"agent": "planner"}, 5}, {metadata.Filter{"whole": "😀", "path": `C:\u0000`}, 1}, {metadata.Filter{"odd": "\uFFFD"}, 2}} {
+		list, _, err := catalog.New(s).Sessions(t.Context(), catalog.SessionQuery{Metadata: tt.filter})
+		if err != nil || len(list) != tt.want {
+			t.Errorf("sessions with %v: %d, %v", tt.filter, len(list), err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/metadata"
 )
 
 // rows reads the rows of a table as the target stores them, after the one of a key.
@@ -51,19 +52,23 @@ func (m *mover) convert(ctx context.Context, t table, r row) error {
 		r.values[t.column("done")], r.values[t.column("owner")], r.values[t.column("claimed_until")] = done, "", int64(0)
 	}
 	if toServer {
-		m.replaceInvalid(r.values)
+		m.replaceInvalid(t, r.values)
 	}
 	return nil
 }
 
-// replaceInvalid replaces what PostgreSQL can't store in texts: NUL, and bytes that are no UTF-8.
-func (m *mover) replaceInvalid(values []any) {
+// replaceInvalid replaces what PostgreSQL can't store in texts: NUL, and bytes that are no UTF-8. In metadata, it also replaces what
+// PostgreSQL can't compare.
+func (m *mover) replaceInvalid(t table, values []any) {
 	for i, value := range values {
 		text, is := value.(string)
 		if !is {
 			continue
 		}
 		clean := strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+		if t.columns[i].name == "metadata" {
+			clean = metadata.Comparable(clean)
+		}
 		if clean != text {
 			values[i] = clean
 			m.replaced++

@@ -16,6 +16,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/catalog"
+	"parley/conversation/metadata"
 	"parley/conversation/search"
 	"parley/conversation/storetest"
 	"parley/conversation/transcript"
@@ -275,4 +276,24 @@ func TestMoveRefuses(t *testing.T) {
 	store = mustOpen(t, url)
 	wantError(t, "is in use by", move(t, url, file+".new"))
 	store.Close()
+}
+
+// An earlier gateway has stored metadata with a NUL, which PostgreSQL can't compare. Sessions are found by metadata after the move, too.
+func TestOddMetadataIsMoved(t *testing.T) {
+	t.Parallel()
+	file, url := filepath.Join(t.TempDir(), "test.db"), postgrestest.Database(t)
+	store := mustOpen(t, file)
+	storetest.Turn(t, store, "api:1", 1)
+	storetest.Turn(t, store, "api:2", 2)
+	storetest.Exec(t, store, `UPDATE sessions SET metadata = '{"agent":"planner","odd":"\u0000"}'`)
+	store.Close()
+	if r := mustMove(t, file, url); r.Replaced != 2 {
+		t.Errorf("%+v", r)
+	}
+	moved := mustOpen(t, url)
+	defer moved.Close()
+	list, _, err := catalog.New(moved).Sessions(t.Context(), catalog.SessionQuery{Metadata: metadata.Filter{"agent": "planner"}})
+	if err != nil || len(list) != 2 {
+		t.Errorf("%d sessions, %v", len(list), err)
+	}
 }
