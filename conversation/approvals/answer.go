@@ -42,7 +42,7 @@ func (a *Approvals) Give(ctx context.Context, answer Answer) (q Question, given 
 }
 
 func (a *Approvals) give(ctx context.Context, tx db.Tx, answer Answer) (q Question, given bool, err error) {
-	if q, err = one(ctx, tx, answer.ID); err != nil {
+	if q, err = oneToClose(ctx, tx, answer.ID); err != nil {
 		return q, false, err
 	}
 	now := a.now()
@@ -88,7 +88,7 @@ func (a *Approvals) give(ctx context.Context, tx db.Tx, answer Answer) (q Questi
 func (a *Approvals) Fill(ctx context.Context, key conversation.Key, id int64, field string, value any) (q Question, filled bool, err error) {
 	err = a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		filled = false
-		if q, err = one(ctx, tx, id); err != nil {
+		if q, err = oneToClose(ctx, tx, id); err != nil {
 			return err
 		}
 		switch {
@@ -135,7 +135,7 @@ func (a *Approvals) Deliver(ctx context.Context, run int64, round int, call stri
 func (a *Approvals) Lose(ctx context.Context, run int64, process string, words func([]Question) Message) (lost []Question, due []conversation.Delivery, err error) {
 	err = a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		due = nil
-		if lost, err = list(ctx, tx, `WHERE a.run_id = ? AND a.state = 'open' AND a.process NOT IN ('', ?) ORDER BY a.id`, run, process); err != nil || len(lost) == 0 {
+		if lost, err = list(ctx, tx, `WHERE a.run_id = ? AND a.state = 'open' AND a.process NOT IN ('', ?) ORDER BY a.id`+toClose, run, process); err != nil || len(lost) == 0 {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE approvals SET state = 'cancelled', answered_at = ? WHERE run_id = ? AND state = 'open' AND process NOT IN ('', ?)`,
@@ -169,7 +169,7 @@ func (a *Approvals) Expire(ctx context.Context, serves func(conversation.Account
 	err = a.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 		expired, due = nil, nil
 		now := a.now()
-		over, err := list(ctx, tx, `WHERE a.state = 'open' AND a.expires_at <= ? ORDER BY a.expires_at, a.id`, db.Millis(now))
+		over, err := list(ctx, tx, `WHERE a.state = 'open' AND a.expires_at <= ? ORDER BY a.expires_at, a.id`+toClose, db.Millis(now))
 		if err != nil {
 			return err
 		}

@@ -200,7 +200,20 @@ func scan(rows *sql.Rows) (q Question, err error) {
 var ErrNone = errors.New("no such question")
 
 func one(ctx context.Context, from db.Querier, id int64) (Question, error) {
-	found, err := list(ctx, from, `WHERE a.id = ?`, id)
+	return oneWhere(ctx, from, `WHERE a.id = ?`, id)
+}
+
+// oneToClose is one for a transaction that changes the question by what it reads, see toClose.
+func oneToClose(ctx context.Context, tx db.Tx, id int64) (Question, error) {
+	return oneWhere(ctx, tx, `WHERE a.id = ?`+toClose, id)
+}
+
+// toClose ends a query of questions for a transaction that changes them by what it reads: until its end, no other node does. SQLite has one
+// writer at a time.
+var toClose = db.Either(``, ` FOR NO KEY UPDATE OF a`)
+
+func oneWhere(ctx context.Context, from db.Querier, condition string, id int64) (Question, error) {
+	found, err := list(ctx, from, condition, id)
 	if err == nil && len(found) == 0 {
 		return Question{}, ErrNone
 	}

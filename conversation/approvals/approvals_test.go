@@ -10,6 +10,7 @@ import (
 	"parley/conversation/approvals"
 	"parley/conversation/journal"
 	"parley/conversation/storetest"
+	"parley/internal/postgrestest"
 )
 
 const room = conversation.Key("cli:room")
@@ -97,5 +98,64 @@ func TestStandingApprovalIsDeletedWithItsSession(t *testing.T) {
 	}
 	if list, err := approvals.New(s).Standing(t.Context(), room); err != nil || len(list) != 0 {
 		t.Errorf("after the session was deleted: %v, %v", list, err)
+	}
+}
+
+// Another node closes a question at the same moment. Its answer counts: nobody is told that another one does, no standing approval comes
+// of one that came too late, and the chat is told once that the time is over.
+func TestAnswerOnAnotherNodeCounts(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		meanwhile string // what the other node stores
+		late      func(t *testing.T, a *approvals.Approvals, q approvals.Question)
+	}{
+		"an answer": {`state = 'denied', answered_by = 'the operator'`, func(t *testing.T, a *approvals.Approvals, q approvals.Question) {
+			q, given, err := a.Give(t.Context(), approvals.Answer{ID: q.ID, Session: room, Allow: true, Remember: true, By: "Ann"})
+			if given || err != nil || q.State != approvals.Denied {
+				t.Errorf("given: %t, %s, %v", given, q.State, err)
+			}
+			if standing, err := a.Standing(t.Context(), room); err != nil || len(standing) != 0 {
+				t.Errorf("always allowed: %v, %v", standing, err)
+			}
+		}},
+		"its end": {`state = 'expired', answered_at = 1`, func(t *testing.T, a *approvals.Approvals, q approvals.Question) {
+			words := func([]approvals.Question) approvals.Message { return approvals.Message{Text: "too late"} }
+			expired, due, err := a.Expire(t.Context(), func(conversation.Account) bool { return true }, words)
+			if len(expired) != 0 || len(due) != 0 || err != nil {
+				t.Errorf("%d expired, %d notices, %v", len(expired), len(due), err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.Database(t)
+			s, err := conversation.Open(t.Context(), conversation.Config{Path: url})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			q := asked(t, s, "pay")
+			if name == "its end" {
+				postgrestest.Exec(t, url, `UPDATE approvals SET expires_at = 1`)
+			}
+			other, watching := postgrestest.Connect(t, url), postgrestest.Connect(t, url)
+			for _, statement := range []string{`BEGIN`, `UPDATE approvals SET ` + tt.meanwhile} {
+				if _, err := other.Exec(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var late sync.WaitGroup
+			late.Go(func() { tt.late(t, approvals.New(s), q) })
+			for waiting := 0; waiting == 0; time.Sleep(time.Millisecond) {
+				if err := watching.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (
+					SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waiting); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := other.Exec(t.Context(), `COMMIT`); err != nil {
+				t.Fatal(err)
+			}
+			late.Wait()
+		})
 	}
 }
