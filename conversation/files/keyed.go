@@ -71,7 +71,9 @@ func (f *Files) PutOnce(ctx context.Context, u Upload, id string) (Uploaded, err
 func (f *Files) setID(ctx context.Context, u Upload, id string, stored Uploaded) (Uploaded, error) {
 	won := false
 	err := f.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
-		result, err := tx.ExecContext(ctx, `UPDATE OR IGNORE uploads SET key = ?, hash = ? WHERE ref = ?`, id, stored.hash, stored.Ref)
+		result, err := tx.ExecContext(ctx, `
+			UPDATE uploads SET key = ?1, hash = ?2 WHERE ref = ?3 AND NOT EXISTS (SELECT 1 FROM uploads WHERE session = ?4 AND key = ?1)`,
+			id, stored.hash, stored.Ref, string(u.Key))
 		if err != nil {
 			return err
 		}
