@@ -194,3 +194,20 @@ func TestConversationThatIsDeletedMeanwhileIsNotResumed(t *testing.T) {
 		t.Errorf("the deleted conversation is active, %v", err)
 	}
 }
+
+// A program sets the instructions of a session while the run that begins its first conversation is committed. The conversation has them.
+func TestInstructionsReachAConversationThatBeginsMeanwhile(t *testing.T) {
+	t.Parallel()
+	const key = conversation.Key("api:1")
+	url := postgrestest.Database(t)
+	s := openNode(t, url)
+	storetest.Accept(t, s, storetest.Say(key, 1, "hello"))
+	const begin = `WITH s AS (UPDATE sessions SET carried = NULL RETURNING id)
+		INSERT INTO conversations (uuid, session_id, active, created_at, updated_at, state) SELECT '1', id, 1, 0, 0, '{}' FROM s`
+	if err := meanwhile(t, url, begin, `COMMIT`, 1, func() error { return s.SetInstructions(t.Context(), key, "Be brief.") }); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := s.Active(t.Context(), key); err != nil || len(c.State.Instructions) != 1 {
+		t.Errorf("instructions of the conversation: %q, %v", c.State.Instructions, err)
+	}
+}
