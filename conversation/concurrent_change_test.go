@@ -1,13 +1,18 @@
 package conversation_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"parley/conversation"
+	"parley/conversation/metadata"
 	"parley/conversation/retention"
 	"parley/conversation/storetest"
 	"parley/internal/postgrestest"
@@ -209,5 +214,48 @@ func TestInstructionsReachAConversationThatBeginsMeanwhile(t *testing.T) {
 	}
 	if c, err := s.Active(t.Context(), key); err != nil || len(c.State.Instructions) != 1 {
 		t.Errorf("instructions of the conversation: %q, %v", c.State.Instructions, err)
+	}
+}
+
+// Programs change the metadata of a session and of its conversation over two gateways at the same time, each another member. All changes stay.
+func TestMetadataKeepsChangesOfTwoNodes(t *testing.T) {
+	t.Parallel()
+	const key, times = conversation.Key("api:1"), 10
+	url := postgrestest.Database(t)
+	nodes := []*conversation.Store{openNode(t, url), openNode(t, url)}
+	storetest.Turn(t, nodes[0], key, 1)
+	c, err := nodes[0].Active(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"", c.ID} {
+		var latest metadata.Object
+		var all sync.WaitGroup
+		for i := range 2 * times {
+			all.Go(func() {
+				err := nodes[i%2].ChangeMetadata(t.Context(), key, id, func(old metadata.Object) (metadata.Object, error) {
+					members := map[string]int{}
+					if old != "" {
+						if err := json.Unmarshal([]byte(old), &members); err != nil {
+							return "", err
+						}
+					}
+					members[fmt.Sprint(i)] = i
+					text, err := json.Marshal(members)
+					return metadata.Object(text), err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		err := nodes[0].ChangeMetadata(t.Context(), key, id, func(old metadata.Object) (metadata.Object, error) {
+			latest = old
+			return old, nil
+		})
+		if members := strings.Count(string(latest), ":"); err != nil || members != 2*times {
+			t.Errorf("%d members are left, %v", members, err)
+		}
 	}
 }

@@ -40,22 +40,42 @@ func (s *Store) Archive(ctx context.Context, key Key, id string) (Conversation, 
 // is ErrNotFound when there is no such conversation, and ErrInvalid for metadata that is no
 // JSON object, or a long one.
 func (s *Store) SetMetadata(ctx context.Context, key Key, id string, given metadata.Object) error {
-	checked, err := given.Checked()
-	if err != nil {
-		return err
+	return s.ChangeMetadata(ctx, key, id, func(metadata.Object) (metadata.Object, error) { return given, nil })
+}
+
+// ChangeMetadata is SetMetadata for metadata that depends on what is stored, which nobody else changes meanwhile. An error of
+// change is returned, and nothing is stored.
+func (s *Store) ChangeMetadata(ctx context.Context, key Key, id string, change func(old metadata.Object) (metadata.Object, error)) error {
+	changed := func(old metadata.Object) (sql.NullString, error) {
+		given, err := change(old)
+		if err == nil {
+			given, err = given.Checked()
+		}
+		return db.Nullable(string(given)), err
 	}
-	stored := db.Nullable(string(checked))
 	if id == "" {
 		return s.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
 			session, _, err := rows.EnterSession(ctx, tx, string(key), "", db.Millis(s.Now()))
+			if err != nil {
+				return err
+			}
+			var old string
+			err = tx.QueryRowContext(ctx, `SELECT coalesce(metadata, '') FROM sessions WHERE id = ?`+db.Either(``, ` FOR NO KEY UPDATE`), session).Scan(&old)
+			if err != nil {
+				return err
+			}
+			stored, err := changed(metadata.Object(old))
 			if err == nil {
 				_, err = tx.ExecContext(ctx, `UPDATE sessions SET metadata = ? WHERE id = ?`, stored, session)
 			}
 			return err
 		})
 	}
-	_, err = s.change(ctx, key, id, "describe", func(ctx context.Context, tx db.Tx, c *Conversation) error {
-		_, err := tx.ExecContext(ctx, `UPDATE conversations SET metadata = ? WHERE id = ?`, stored, c.row)
+	_, err := s.change(ctx, key, id, "describe", func(ctx context.Context, tx db.Tx, c *Conversation) error {
+		stored, err := changed(c.Metadata)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `UPDATE conversations SET metadata = ? WHERE id = ?`, stored, c.row)
+		}
 		return err
 	})
 	return err

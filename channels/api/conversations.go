@@ -139,11 +139,10 @@ func (c *Channel) patchMetadata(ctx context.Context, id string, patch json.RawMe
 	if err != nil {
 		return of, err
 	}
-	changed, err := merged(of.Metadata, patch)
-	if err != nil {
+	if _, err := merged(of.Metadata, patch); err != nil {
 		return of, err
 	}
-	if err := c.Store.SetMetadata(ctx, of.Key, of.ID, changed); err != nil {
+	if err := c.Store.ChangeMetadata(ctx, of.Key, of.ID, patched(patch)); err != nil {
 		return of, err
 	}
 	c.Feed.Changed(of.Key)

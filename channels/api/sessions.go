@@ -125,11 +125,10 @@ func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSessi
 		return nil, err
 	}
 	if len(in.Body.Metadata) > 0 || in.Body.Model == nil && in.Body.Agent == nil {
-		changed, err := merged(known.Metadata, in.Body.Metadata)
-		if err != nil {
+		if _, err := merged(known.Metadata, in.Body.Metadata); err != nil {
 			return nil, err
 		}
-		if err := c.Store.SetMetadata(ctx, key, "", changed); err != nil {
+		if err := c.Store.ChangeMetadata(ctx, key, "", patched(in.Body.Metadata)); err != nil {
 			return nil, err
 		}
 	}
@@ -158,6 +157,11 @@ func (c *Channel) chosen(known catalog.Session, key conversation.Key, model, age
 		}
 	}
 	return s, nil
+}
+
+// patched returns a change that applies a merge patch to metadata. Another gateway may have changed the metadata meanwhile.
+func patched(patch json.RawMessage) func(metadata.Object) (metadata.Object, error) {
+	return func(old metadata.Object) (metadata.Object, error) { return merged(old, patch) }
 }
 
 // merged applies a merge patch to the members of metadata:
