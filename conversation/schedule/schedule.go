@@ -25,6 +25,7 @@ const (
 	maxAhead    = 10 * 366 * 24 * time.Hour       // longest time from now to the first occurrence
 	maxPast     = 366 * 24 * time.Hour            // longest time since the start of a rule, from where the next occurrence is searched
 	maxRule     = 200                             // bytes of a rule
+	maxInterval = 10_000                          // of a rule: by hours more than a year
 	localForm   = "2006-01-02T15:04"              // a time by the clock of a zone
 	ShownForm   = "Monday, 2 January 2006, 15:04" // form of a time for people
 )
@@ -142,7 +143,28 @@ func (s Schedule) parsed() (*rrule.RRule, error) {
 		return nil, err
 	}
 	option.Dtstart = s.Start
+	if err := checkEnds(*option); err != nil {
+		return nil, err
+	}
 	return rrule.NewRRule(*option)
+}
+
+// checkEnds returns an error for a rule of which the library would search the next time for ever.
+func checkEnds(o rrule.ROption) error {
+	if o.Interval > maxInterval {
+		return fmt.Errorf("INTERVAL must be at most %d", maxInterval)
+	}
+	if o.Freq != rrule.HOURLY || len(o.Byhour) == 0 {
+		return nil
+	}
+	hour := o.Dtstart.Hour()
+	for range 24 { // after that the hours repeat themselves
+		if slices.Contains(o.Byhour, hour) {
+			return nil
+		}
+		hour = (hour + max(o.Interval, 1)) % 24
+	}
+	return fmt.Errorf("no hour of BYHOUR comes every %d hours from %s on", o.Interval, o.Dtstart.Format("15:04"))
 }
 
 // allowed names the parts that a rule may have beside FREQ, INTERVAL, COUNT, UNTIL and WKST,

@@ -99,6 +99,39 @@ func TestImpossibleSchedulesAreExplained(t *testing.T) {
 	}
 }
 
+// A rule that is never due is refused at once. The search for its next time would never end: the
+// assistant would not answer any more, and the gateway would use a whole processor until it is restarted.
+func TestRuleWithoutEndIsRefused(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)
+	for rule, want := range map[string]string{
+		"FREQ=HOURLY;INTERVAL=24;BYHOUR=5":           "no hour of BYHOUR",
+		"FREQ=HOURLY;INTERVAL=2;BYHOUR=8,20":         "no hour of BYHOUR",
+		"FREQ=HOURLY;INTERVAL=9223372036854775807":   "INTERVAL must be at most",
+		"FREQ=DAILY;INTERVAL=9223372036854775807":    "INTERVAL must be at most",
+		"FREQ=MONTHLY;INTERVAL=9223372036854775807":  "INTERVAL must be at most",
+		"FREQ=HOURLY;INTERVAL=5;BYHOUR=5;BYMINUTE=0": "",
+	} {
+		refused := make(chan error, 1)
+		go func() {
+			_, err := Repeated("2026-11-23T09:00", rule, berlin(t), now)
+			refused <- err
+		}()
+		select {
+		case err := <-refused:
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s: %v, want %q", rule, err, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: the search does not end", rule)
+		}
+	}
+	moved := Schedule{Start: time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC), Rule: "FREQ=HOURLY;INTERVAL=24;BYHOUR=9"} // stored in a zone that is not known any more
+	if next, ok := moved.Next(now); ok {
+		t.Errorf("the next time is %s", next)
+	}
+}
+
 func TestMissedTimesAreCounted(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)
