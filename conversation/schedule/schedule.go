@@ -5,6 +5,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -138,16 +139,22 @@ func (s Schedule) Missed(after, until time.Time, most int) (n int) {
 }
 
 func (s Schedule) parsed() (*rrule.RRule, error) {
-	option, err := rrule.StrToROption(s.Rule)
+	option, err := rrule.StrToROptionInLocation(s.Rule, s.Start.Location())
 	if err != nil {
 		return nil, err
 	}
 	option.Dtstart = s.Start
+	if untilDay.MatchString(s.Rule) {
+		option.Until = option.Until.AddDate(0, 0, 1).Add(-time.Second)
+	}
 	if err := checkEnds(*option); err != nil {
 		return nil, err
 	}
 	return rrule.NewRRule(*option)
 }
+
+// untilDay matches rules that end with a day, which counts in full.
+var untilDay = regexp.MustCompile(`(^|;)UNTIL=\d{8}(;|$)`)
 
 // checkEnds returns an error for a rule of which the library would search the next time for ever.
 func checkEnds(o rrule.ROption) error {

@@ -99,6 +99,45 @@ func TestImpossibleSchedulesAreExplained(t *testing.T) {
 	}
 }
 
+// "Every day at nine until the 25th" ends with the 25th where the person is. By UTC, people in America
+// would miss the last day, and so would everybody when UNTIL is a day alone.
+func TestUntilIsByTheClockOfTheZone(t *testing.T) {
+	t.Parallel()
+	zone, err := Zone("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 24, 20, 0, 0, 0, time.UTC)
+	for rule, due := range map[string]bool{
+		"FREQ=DAILY;UNTIL=20261125T090000":  true,
+		"FREQ=DAILY;UNTIL=20261125T085959":  false,
+		"FREQ=DAILY;UNTIL=20261125":         true,
+		"UNTIL=20261125;FREQ=DAILY":         true,
+		"FREQ=DAILY;UNTIL=20261124":         false,
+		"FREQ=DAILY;UNTIL=20261125T140000Z": true,
+		"FREQ=DAILY;UNTIL=20261125T135959Z": false,
+	} {
+		s, err := Repeated("2026-11-23T09:00", rule, zone, now)
+		if !due {
+			if err == nil {
+				t.Errorf("%s is accepted, with nothing left", rule)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", rule, err)
+			continue
+		}
+		next, _ := s.Next(now)
+		if got := next.Format(time.RFC3339); got != "2026-11-25T09:00:00-05:00" {
+			t.Errorf("%s: next is %s", rule, got)
+		}
+		if after, ok := s.Next(next); ok {
+			t.Errorf("%s goes on at %s", rule, after)
+		}
+	}
+}
+
 // A rule that is never due is refused at once. The search for its next time would never end: the
 // assistant would not answer any more, and the gateway would use a whole processor until it is restarted.
 func TestRuleWithoutEndIsRefused(t *testing.T) {
