@@ -39,7 +39,7 @@ func ask[T any](ctx context.Context, s *server, repeatable bool, request func(co
 }
 
 // attempts sends a request to the server. If the connection ends meanwhile and the request may be
-// repeated, it sends it once more.
+// repeated, or if the server knows the session no longer, it sends it once more.
 func attempts[T any](ctx context.Context, s *server, repeatable bool, request func(context.Context, *sdk.ClientSession) (T, error)) (result T, err error) {
 	for again := false; ; again = true {
 		conn, err := s.use(ctx)
@@ -55,6 +55,9 @@ func attempts[T any](ctx context.Context, s *server, repeatable bool, request fu
 		case ctx.Err() != nil:
 			go s.check(conn)
 			return result, context.Cause(ctx)
+		case errors.Is(err, sdk.ErrSessionMissing) && !again: // the server has not made the call
+			s.forgotten(conn)
+			continue
 		case errors.As(err, &refused):
 			return result, fmt.Errorf("the server %s refused the call: %s", s.name, refused.Message)
 		case conn.process == nil && !isClosed(conn, err):

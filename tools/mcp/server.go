@@ -427,6 +427,17 @@ func (s *server) ended(conn *connection) {
 	s.log.Warn("MCP server ended", "error", err)
 }
 
+// forgotten gives up a connection whose session the server does not know any more. That is no failure: the
+// protocol has clients begin a new one.
+func (s *server) forgotten(conn *connection) {
+	s.mu.Lock()
+	if s.conn == conn {
+		s.conn, s.since = nil, time.Now()
+	}
+	s.mu.Unlock()
+	conn.close()
+}
+
 // close ends the server for good: the context of the servers has ended.
 func (s *server) close() {
 	s.mu.Lock()
