@@ -2,8 +2,12 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,5 +66,81 @@ func withoutDiscovery(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
 		}
 		return next(ctx, method, r)
+	}
+}
+
+// rawShop answers requests by hand: the calls of tools by call, and the stream that a client opens by stream.
+func rawShop(call func(http.ResponseWriter, json.RawMessage), stream func(http.ResponseWriter)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && stream != nil {
+			w.Header().Set("Content-Type", "text/event-stream")
+			stream(w)
+			return
+		}
+		var message struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&message) != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		switch message.Method {
+		case "initialize":
+			w.Header().Set("Mcp-Session-Id", "1")
+			answer(w, message.ID, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`)
+		case "tools/list":
+			answer(w, message.ID, `{"tools":[{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},{"name":"pay","inputSchema":{"type":"object"}}]}`)
+		case "tools/call":
+			call(w, message.ID)
+		case "server/discover":
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`, message.ID)
+		default:
+			w.WriteHeader(http.StatusAccepted)
+		}
+	})
+}
+
+func answer(w io.Writer, id json.RawMessage, result string) {
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+}
+
+// A server at an address can't make the gateway run out of memory or of files: a message without an end, and
+// requests without a number, end the connection.
+func TestFloodOfAServerAtAnAddress(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it takes seconds")
+	}
+	for name, send := range map[string]func(io.Writer, int) error{
+		"endless line": func(w io.Writer, _ int) error {
+			_, err := io.WriteString(w, strings.Repeat("data: x", 1<<10))
+			return err
+		},
+		"endless event": func(w io.Writer, _ int) error {
+			_, err := io.WriteString(w, "data: "+strings.Repeat("x", 1<<10)+"\r\n")
+			return err
+		},
+		"requests": func(w io.Writer, n int) error {
+			_, err := fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"ping\"}\n\n", n)
+			return err
+		},
+	} {
+		before, goroutines := memory(), runtime.NumGoroutine()
+		h, _ := serveAt(t, rawShop(nil, func(w http.ResponseWriter) {
+			for n := 0; send(w, n) == nil; n++ {
+			}
+		}), func(c *Config, _ *Options) { c.Eager = true })
+		go h.Run(t.Context())
+		eventually(t, "the end of the connection after "+name, func() bool {
+			if used := memory() - before; used > 256<<20 {
+				t.Fatalf("%s: %d MiB are held", name, used>>20)
+			}
+			if more := runtime.NumGoroutine() - goroutines; more > 5000 {
+				t.Fatalf("%s: %d goroutines more", name, more)
+			}
+			return h.Status()[0].LastError != ""
+		})
+		h.Close()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -63,7 +64,7 @@ func (l *lines) next() ([]byte, error) {
 // webTransport returns the transport of a server at an address.
 func webTransport(c Config) sdk.Transport {
 	return &sdk.StreamableClientTransport{Endpoint: c.URL, MaxRetries: 2, HTTPClient: &http.Client{
-		Transport:     &withHeaders{c.Headers},
+		Transport:     &withHeaders{headers: c.Headers},
 		CheckRedirect: sameHost,
 	}}
 }
@@ -77,29 +78,70 @@ func sameHost(next *http.Request, before []*http.Request) error {
 }
 
 // withHeaders adds the configured headers to requests, and bounds the answers.
-type withHeaders struct{ headers map[string]string }
+type withHeaders struct {
+	headers map[string]string
+	replies atomic.Int64 // answers to requests of the server that are being sent
+}
 
 func (t *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	for name, value := range t.headers {
 		r.Header.Set(name, value)
 	}
+	if isReply(r) {
+		t.replies.Add(1)
+		defer t.replies.Add(-1)
+	}
 	response, err := http.DefaultTransport.RoundTrip(r)
-	if err == nil && r.Method == http.MethodPost {
-		response.Body = &bounded{response.Body, maxMessage}
+	if err == nil && (r.Method == http.MethodPost || r.Method == http.MethodGet) {
+		response.Body = &bounded{ReadCloser: response.Body, eachEvent: r.Method == http.MethodGet, replies: &t.replies}
 	}
 	return response, err
 }
 
-// bounded is a body that fails when it is too long.
+// isReply reports whether a request carries the answer to a request of the server.
+func isReply(r *http.Request) bool {
+	if r.Method != http.MethodPost || r.GetBody == nil {
+		return false
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return false
+	}
+	defer body.Close()
+	var message struct {
+		Method string `json:"method"`
+	}
+	return json.NewDecoder(body).Decode(&message) == nil && message.Method == ""
+}
+
+// bounded is a body that fails when it is too long, and when the server has asked more than is
+// answered. A stream of events may go on for ever; each of its events may not.
 type bounded struct {
 	io.ReadCloser
-	left int
+	eachEvent bool
+	replies   *atomic.Int64
+	read      int  // bytes of the body, or of the event
+	newLine   bool // the line has no characters yet: at its end, the event is over
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
+	if b.replies.Load() > maxAsked {
+		return 0, errAsksTooMuch
+	}
 	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
+	for _, char := range p[:n] {
+		b.read++
+		switch {
+		case char == '\n' && b.newLine && b.eachEvent:
+			b.read = 0
+		case char == '\n':
+			b.newLine = true
+		case char != '\r':
+			b.newLine = false
+		}
+	}
+	if b.read > maxMessage {
 		return 0, errTooLong
 	}
 	return n, err
