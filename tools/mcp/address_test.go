@@ -106,6 +106,45 @@ func answer(w io.Writer, id json.RawMessage, result string) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 }
 
+// A connection that breaks in the middle of a call leaves its outcome open. What only reads is called again
+// at once; of a payment the model is told that it may have been made, and not that it was refused. An answer
+// that says why the server fails reaches the model.
+func TestConnectionThatBreaksDuringACall(t *testing.T) {
+	t.Parallel()
+	const unknown = "whether it was done is not known"
+	for name, tt := range map[string]struct {
+		fail      func(http.ResponseWriter)
+		look, pay string
+	}{
+		"before an answer": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "ok", unknown},
+		"in its stream": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, "ok", unknown},
+		"busy":       {func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }, "Service Unavailable", "Service Unavailable"},
+		"redirected": {func(w http.ResponseWriter) { w.Header().Set("Location", "http://other.example/"); w.WriteHeader(307) }, "it redirects to other.example", "it redirects to other.example"},
+	} {
+		for tool, want := range map[string]string{"look": tt.look, "pay": tt.pay} {
+			var calls atomic.Int64
+			h, _ := serveAt(t, rawShop(func(w http.ResponseWriter, id json.RawMessage) {
+				if calls.Add(1) == 1 {
+					tt.fail(w)
+				}
+				answer(w, id, `{"content":[{"type":"text","text":"ok"}]}`)
+			}, nil), nil)
+			h.await()
+			if text, err := h.call("shop_"+tool, "{}"); !strings.Contains(text, want) || want == "ok" && err != nil {
+				t.Errorf("%s, %s: %q, %v; want %q", name, tool, text, err, want)
+			}
+			if n := calls.Load(); n > 1 && want != "ok" {
+				t.Errorf("%s, %s: %d calls", name, tool, n)
+			}
+		}
+	}
+}
+
 // A server at an address can't make the gateway run out of memory or of files: a message without an end, and
 // requests without a number, end the connection.
 func TestFloodOfAServerAtAnAddress(t *testing.T) {

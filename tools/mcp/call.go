@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -58,7 +61,15 @@ func attempts[T any](ctx context.Context, s *server, repeatable bool, request fu
 		case errors.Is(err, sdk.ErrSessionMissing) && !again: // the server has not made the call
 			s.forgotten(conn)
 			continue
-		case errors.As(err, &refused):
+		case conn.process == nil && isBroken(err):
+			if repeatable && !again {
+				continue
+			}
+			if !repeatable {
+				return result, fmt.Errorf("the connection to the server %s broke while this ran: whether it was done is not known", s.name)
+			}
+			return result, fmt.Errorf("the connection to the server %s broke: %w", s.name, err)
+		case errors.As(err, &refused) && refused.Code != codeNotSent:
 			return result, fmt.Errorf("the server %s refused the call: %s", s.name, refused.Message)
 		case conn.process == nil && !isClosed(conn, err):
 			return result, fmt.Errorf("the server %s did not answer as it should: %w", s.name, err)
@@ -68,6 +79,23 @@ func attempts[T any](ctx context.Context, s *server, repeatable bool, request fu
 			return result, fmt.Errorf("the server %s ended while this ran: whether it was done is not known", s.name)
 		}
 	}
+}
+
+// codeNotSent is the code by which the library marks that a request to an address has failed, while the
+// connection goes on: the server has not answered, or with a status of HTTP.
+const codeNotSent = -32005
+
+// isBroken reports whether a request to an address was sent, perhaps, and its answer was not read to its end.
+func isBroken(err error) bool {
+	var dialed *net.OpError
+	var sent *url.Error
+	switch {
+	case errors.Is(err, errRedirected), errors.As(err, &dialed) && dialed.Op == "dial":
+		return false
+	case errors.As(err, &sent):
+		return true
+	}
+	return strings.Contains(err.Error(), "request terminated without response") // the library has no variable for it
 }
 
 // isClosed reports whether a request failed since its connection has ended.

@@ -69,10 +69,12 @@ func webTransport(c Config) sdk.Transport {
 	}}
 }
 
+var errRedirected = errors.New("it redirects")
+
 // sameHost refuses redirects to another server, which would get the headers.
 func sameHost(next *http.Request, before []*http.Request) error {
 	if first := before[0].URL; next.URL.Host != first.Host || next.URL.Scheme != first.Scheme || len(before) > 5 {
-		return fmt.Errorf("it redirects to %s", next.URL.Host)
+		return fmt.Errorf("%w to %s", errRedirected, next.URL.Host)
 	}
 	return nil
 }
