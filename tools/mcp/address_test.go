@@ -183,3 +183,26 @@ func TestFloodOfAServerAtAnAddress(t *testing.T) {
 		h.Close()
 	}
 }
+
+// The key in the address of a server stays out of errors, which the model, the log and /readyz show.
+func TestKeyInAnAddressIsNotShown(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t-k3y"
+	var closed atomic.Bool
+	h, replace := serveAt(t, rawShop(nil, nil), func(c *Config, _ *Options) { c.URL += "/mcp?api_key=" + secret })
+	h.await()
+	replace(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { closed.Store(true); panic(http.ErrAbortHandler) }))
+	said := ""
+	for range 2 {
+		text, _ := h.call("shop_look", "{}")
+		said += text
+	}
+	unreachable := serve(t, "", func(c *Config, _ *Options) {
+		c.Command, c.Args, c.URL = "", nil, "http://user:"+secret+"@127.0.0.1:1/mcp?api_key="+secret
+	})
+	_, err := unreachable.Probe(t.Context(), "shop")
+	said += fmt.Sprint(err, unreachable.Status(), h.Status()) + unreachable.log.String() + h.log.String()
+	if !closed.Load() || strings.Contains(said, secret) || !strings.Contains(said, "127.0.0.1:1/mcp") {
+		t.Errorf("shown is %s", said)
+	}
+}

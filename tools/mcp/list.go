@@ -241,3 +241,16 @@ func withoutSecrets(address string) string {
 	u.User, u.RawQuery = nil, ""
 	return u.String()
 }
+
+var inError = regexp.MustCompile(`https?://[^\s"]+`)
+
+// hidden returns an error whose addresses have no password and no query.
+func hidden(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := inError.ReplaceAllStringFunc(err.Error(), withoutSecrets); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
+}

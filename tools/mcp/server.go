@@ -245,6 +245,7 @@ func (s *server) open(a *attempt) {
 	var known *listing
 	if err == nil {
 		if known, err = s.list(ctx, conn.session); err != nil {
+			err = hidden(err)
 			conn.close()
 		}
 	}
@@ -321,7 +322,7 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 	result := make(chan opened, 1)
 	go func() { // a write to a server that reads nothing does not heed ctx
 		session, err := client.Connect(ctx, transport, nil)
-		result <- opened{session, err}
+		result <- opened{session, hidden(err)}
 	}()
 	var o opened
 	select {
@@ -400,7 +401,7 @@ func (s *server) listAgain(conn *connection) {
 	onPurpose := s.conn != conn || s.ctx.Err() != nil // it was closed meanwhile, for example by rest
 	s.mu.Unlock()
 	if !onPurpose {
-		s.log.Warn("tools not listed", "error", err)
+		s.log.Warn("tools not listed", "error", hidden(err))
 	}
 }
 
