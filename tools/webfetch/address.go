@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/net/idna"
 )
 
 // notPublic are the IPv4 addresses that are no server on the internet, by
@@ -73,11 +75,15 @@ func (f *Fetcher) checkURL(u *url.URL) error {
 	if port, err := strconv.Atoi(portOf(u)); err != nil || port != 80 && port != 443 && (port < 1024 || port > 65535 || slices.Contains(unreadable, port)) {
 		return errors.New("pages are not read from port " + portOf(u))
 	}
-	if address, err := netip.ParseAddr(u.Hostname()); err == nil {
+	host := u.Hostname()
+	if ascii, err := idna.Lookup.ToASCII(host); err == nil { // as the request has it: digits and dots of other scripts become common ones
+		host = ascii
+	}
+	if address, err := netip.ParseAddr(host); err == nil {
 		if !isPublic(address) {
 			return errNotPublic
 		}
-	} else if endsInNumber.MatchString(u.Hostname()) {
+	} else if endsInNumber.MatchString(host) {
 		return errors.New("an IP address is written in full, such as 1.1.1.1")
 	}
 	return nil

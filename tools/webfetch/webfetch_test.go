@@ -399,6 +399,22 @@ func TestOnlyTheConfiguredProxyIsUsed(t *testing.T) {
 	}
 }
 
+// A private address that is written in other digits or dots never reaches the proxy, which stands in a
+// network with such addresses, and gets them in their usual form.
+func TestProxyGetsNoPrivateAddress(t *testing.T) {
+	t.Parallel()
+	proxy := newSite(t, map[string]http.HandlerFunc{"/": text("text/plain", "a secret")})
+	f := newFetcher(t, func(c *Config, _ *Options) { c.Proxy, c.Robots = proxy.URL, false })
+	for _, url := range []string{"http://169.254.169.254/", "http://１６９.２５４.１６９.２５４/", "http://169。254。169。254/", "http://①⑥⑨.254.169.254/", "http://１２７.1/", "http://０x7f000001/"} {
+		if got, err := call(t, f, "cli:a", url, 1); err == nil {
+			t.Errorf("%s is read: %q", url, got)
+		}
+	}
+	if asked := proxy.asked(); len(asked) > 0 {
+		t.Errorf("the proxy was asked for %q", asked)
+	}
+}
+
 // robots.txt is obeyed and read once per site. The operator's own servers are not asked for it.
 func TestRobotsTxtIsObeyed(t *testing.T) {
 	t.Parallel()
