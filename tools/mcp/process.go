@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// How long a server has to end after its input was closed, and then after a signal.
+// How long a server has to end after its input was closed, then after a signal, and after it was killed.
 const (
 	closeGrace = 2 * time.Second
 	termGrace  = time.Second
+	killGrace  = 5 * time.Second
 )
 
 // markName is the environment variable with the mark of a server. By it, processes are found
@@ -87,7 +88,7 @@ func (p *process) run(started chan<- error) {
 }
 
 // Close ends the server: its input is closed, then its group gets a signal, then it is killed.
-// It returns when the server has ended.
+// It returns when the server has ended, and soon in any case: one that runs as another user can't be killed.
 func (p *process) Close() {
 	p.end.Do(func() {
 		p.stdin.Close()
@@ -97,9 +98,10 @@ func (p *process) Close() {
 		terminateGroup(p.cmd.Process.Pid)
 		if !p.endsWithin(termGrace) {
 			killGroup(p.cmd.Process.Pid)
+			_ = p.cmd.Process.Kill() // it may have left its group
+			p.endsWithin(killGrace)
 		}
 	})
-	<-p.done
 }
 
 func (p *process) endsWithin(limit time.Duration) bool {
@@ -109,6 +111,16 @@ func (p *process) endsWithin(limit time.Duration) bool {
 	case <-p.done:
 		return true
 	case <-timer.C:
+		return p.hasEnded()
+	}
+}
+
+// hasEnded reports whether the process has ended.
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
 		return false
 	}
 }

@@ -347,7 +347,7 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 
 // explain adds to the error of a connection how its process ended, and what it said last.
 func (p *process) explain(err error) error {
-	if p.err != nil {
+	if p.hasEnded() && p.err != nil {
 		err = fmt.Errorf("%w (the program ended: %w)", err, p.err)
 	}
 	if said := p.said.lastLine(); said != "" {

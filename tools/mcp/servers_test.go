@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -254,6 +256,34 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 		}
 		h.Close()
 		eventually(t, "the end of all processes", func() bool { return len(mcptest.Alive(h.folder)) == 0 })
+	}
+}
+
+// A server that has left its process group and ends by no signal to that is ended, too. Otherwise the gateway
+// would wait for it for ever when it stops.
+func TestServerThatLeavesItsGroupIsEnded(t *testing.T) {
+	t.Parallel()
+	h := serve(t, "runaway", nil)
+	if _, err := h.Probe(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		h.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(30 * time.Second):
+		for _, pid := range mcptest.Alive(h.folder) {
+			if id, err := strconv.Atoi(pid); err == nil {
+				_ = syscall.Kill(id, syscall.SIGKILL)
+			}
+		}
+		t.Fatal("the servers are not closed")
+	}
+	if left := mcptest.Alive(h.folder); len(left) > 0 {
+		t.Errorf("%q still run", left)
 	}
 }
 

@@ -28,6 +28,7 @@ const serve = "serve-mcp-for-tests"
 //	"mute"      answers nothing
 //	"late"      takes a while to start
 //	"stubborn"  goes on when its input is closed and when it gets SIGTERM, as does a child of it
+//	"runaway"   as stubborn, in the process group of the gateway
 //	"2025"      speaks the protocol of 2025, in which a server asks people during a call
 //	"hostile"   has names, descriptions, parameters and results that try to be something else
 //	"raw"       breaks the protocol in its tools, see rawTools
@@ -64,6 +65,15 @@ func Main() {
 		select {}
 	case "late":
 		time.Sleep(300 * time.Millisecond)
+	case "runaway":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
+		group, err := syscall.Getpgid(os.Getppid())
+		if err == nil {
+			err = syscall.Setpgid(0, group)
+		}
+		if err != nil {
+			panic(err)
+		}
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
 		for _, leaves := range []bool{false, true} { // the group of the server
@@ -91,7 +101,7 @@ func Main() {
 		server.AddReceivingMiddleware(withoutDiscovery)
 	}
 	err := server.Run(context.Background(), &mcp.StdioTransport{})
-	if kind == "stubborn" {
+	if kind == "stubborn" || kind == "runaway" {
 		select {}
 	}
 	if err != nil {
