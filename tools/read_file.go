@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"parley/conversation/files"
 	"parley/filecontent"
@@ -191,24 +192,31 @@ func searchFile(ctx context.Context, file files.File, content *filecontent.Conte
 func linesWith(ctx context.Context, content *filecontent.Content, from int64, query string, least int) ([]foundLine, error) {
 	words := strings.Fields(strings.ToLower(query))
 	var found []foundLine
+	before := "" // the end of what was read last, of a line that is longer than the buffer
 	lines := bufio.NewReaderSize(io.NewSectionReader(content, from, content.Size-from), 4<<10)
 	for at := from; ctx.Err() == nil; {
 		line, err := lines.ReadSlice('\n')
-		text := strings.ToLower(string(line))
-		hits := 0
+		piece := before + string(line)
+		text := strings.ToLower(piece)
+		hits, first := 0, len(piece)
 		for _, word := range words {
-			if strings.Contains(text, word) {
-				hits++
+			start := max(0, len(before)-len(word)+1) // a word that ends in before was found there
+			if i := strings.Index(text[min(start, len(text)):], word); i >= 0 {
+				hits, first = hits+1, min(first, start+i)
 			}
 		}
 		if hits >= least {
-			shown := plaintext.OneLine(strings.ToValidUTF8(string(line[:min(len(line), readFileLine)]), ""))
-			found = append(found, foundLine{at/readFilePage + 1, hits, shown})
+			page := (at-int64(len(before)-first))/readFilePage + 1
+			found = append(found, foundLine{page, hits, shownLine(piece, first)})
 			if len(found) > 10*readFileLines {
 				found = mostWords(found)
 			}
 		}
 		at += int64(len(line))
+		before = ""
+		if errors.Is(err, bufio.ErrBufferFull) {
+			before = wholeEnd(piece, readFileQuery)
+		}
 		if err == io.EOF {
 			break
 		}
@@ -217,6 +225,24 @@ func linesWith(ctx context.Context, content *filecontent.Content, from int64, qu
 		}
 	}
 	return found, ctx.Err()
+}
+
+// shownLine returns what is shown of a line with a word: its beginning, or the part around the word.
+func shownLine(line string, word int) string {
+	if word <= readFileLine/2 {
+		return plaintext.OneLine(strings.ToValidUTF8(line[:min(len(line), readFileLine)], ""))
+	}
+	line = line[max(0, min(word, len(line))-readFileLine/4):] // lower case may be longer
+	return "…" + plaintext.OneLine(strings.ToValidUTF8(line[:min(len(line), readFileLine)], ""))
+}
+
+// wholeEnd returns the last characters of a text, of at most so many bytes.
+func wholeEnd(text string, most int) string {
+	text = text[max(0, len(text)-most):]
+	for text != "" && !utf8.RuneStart(text[0]) {
+		text = text[1:]
+	}
+	return text
 }
 
 // mostWords returns the lines with the most words, and of equal ones the first.

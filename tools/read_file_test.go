@@ -84,3 +84,28 @@ func TestReadFileShowsPagesAndFindsLines(t *testing.T) {
 		t.Errorf("without a session: %s", got.Text)
 	}
 }
+
+// A file of one long line, as results of tools often are, is searched as well: each word is found wherever it
+// stands, and the model is shown it.
+func TestReadFileFindsWordsInALongLine(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	kept := files.New(s)
+	text := strings.Repeat("larger ", 3000)
+	words := map[string]int{}
+	for i, at := range []int{3000, 4096 - 4, 8192 - 1, 12288, 16384 - 5} {
+		word := fmt.Sprintf("Needle%d", i)
+		text = text[:at] + " " + word + " " + text[at+len(word)+2:]
+		words[word] = 1 + at/readFilePage
+	}
+	keepFile(t, s, "cli:desk", 1, "result.json", text)
+	r := registry(t, ReadFile(kept, filecontent.New(kept)))
+	ctx := WithSession(t.Context(), Session{Key: "cli:desk"})
+	for word, page := range words {
+		got, err := r.Call(ctx, ReadFileName, fmt.Sprintf(`{"file":"result.json","query":"%s"}`, strings.ToLower(word)), time.Minute)
+		_, lines, _ := strings.Cut(got.Text, "\n")
+		if err != nil || strings.Count(got.Text, "page ") != 1 || !strings.Contains(lines, word) || !strings.HasPrefix(lines, fmt.Sprintf("page %d: ", page)) || len(lines) > 2*readFileLine {
+			t.Errorf("%s: %.600s, %v", word, got.Text, err)
+		}
+	}
+}
