@@ -128,12 +128,25 @@ func (s Schedule) Next(after time.Time) (next time.Time, ok bool) {
 // Missed returns how many times of the schedule are after one time and not after another, up
 // to most.
 func (s Schedule) Missed(after, until time.Time, most int) (n int) {
-	for ; n < most; n++ {
-		next, ok := s.Next(after)
+	if s.Rule == "" {
+		if s.Start.After(after) && !s.Start.After(until) {
+			n = min(1, most)
+		}
+		return n
+	}
+	rule, err := s.parsed()
+	if err != nil {
+		return 0
+	}
+	times := rule.Iterator()
+	for n < most {
+		next, ok := times()
 		if !ok || next.After(until) {
 			break
 		}
-		after = next
+		if next.After(after) {
+			n, after = n+1, next
+		}
 	}
 	return n
 }

@@ -186,6 +186,31 @@ func TestMissedTimesAreCounted(t *testing.T) {
 	}
 }
 
+// After an outage the missed times of all reminders are counted before any of them comes. For a reminder of many
+// years that took seconds, and delayed those of everybody.
+func TestMissedTimesAreCountedInOnePass(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)
+	s := Schedule{Start: now.AddDate(-3, 0, 0).In(berlin(t)), Rule: "FREQ=HOURLY"}
+	took := func(f func()) time.Duration {
+		began := time.Now()
+		f()
+		return time.Since(began)
+	}
+	next := took(func() { s.Next(now) })
+	for range 4 {
+		next = max(next, took(func() { s.Next(now) }))
+	}
+	missed := took(func() {
+		if n := s.Missed(now.AddDate(0, 0, -10), now, 100); n != 100 {
+			t.Errorf("missed %d, want 100", n)
+		}
+	})
+	if missed > 30*next {
+		t.Errorf("counting takes %s, and the search for one time %s", missed, next)
+	}
+}
+
 func FuzzRule(f *testing.F) {
 	f.Add("2026-11-23T09:00", "FREQ=WEEKLY;BYDAY=MO,TU;INTERVAL=2")
 	f.Add("2026-11-23T09:00", "FREQ=YEARLY;BYWEEKNO=53;UNTIL=20301231T000000Z")
