@@ -88,6 +88,8 @@ func isText(mediaType string) bool {
 		}, mediaType)
 }
 
+var errUnreadable = errors.New("its characters can't be read")
+
 // decode returns a body in UTF-8. Its encoding is the one that the server or the page names,
 // unless the bytes show that it is another one.
 func decode(p *page, body []byte, declared string) (string, error) {
@@ -97,6 +99,9 @@ func decode(p *page, body []byte, declared string) (string, error) {
 		return withoutBOM(body), nil
 	}
 	p.charset = name
+	if name == "replacement" { // for encodings that are not decoded, as they have hidden scripts from filters
+		return "", errUnreadable
+	}
 	if !sure && name == "windows-1252" || name == "utf-8" { // which is said of what nothing is known of, or wrong
 		from, p.charset = filecontent.EncodingOf(body[:min(len(body), 64<<10)]), "recognised by its characters"
 	}
@@ -105,7 +110,7 @@ func decode(p *page, body []byte, declared string) (string, error) {
 	}
 	text, err := from.NewDecoder().Bytes(body)
 	if err != nil {
-		return "", errors.New("its characters can't be read")
+		return "", errUnreadable
 	}
 	return withoutBOM(text), nil
 }

@@ -516,3 +516,14 @@ func answersOf(q dnsmessage.Question, address netip.Addr) []dnsmessage.Resource 
 	}
 	return nil
 }
+
+// What can't be read is said to be so. The model would take the one character that such an encoding comes out
+// as for all that the page says.
+func TestUnreadableEncodingIsExplained(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, map[string]http.HandlerFunc{"/": text("text/plain; charset=iso-2022-kr", "\x1b$)C\x0eGQ1[\x0f")})
+	f := newFetcher(t, nil, s)
+	if got, err := call(t, f, "ann", s.URL, 1); err == nil || !strings.Contains(err.Error(), "its characters can't be read") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
