@@ -121,7 +121,11 @@ func unpacked(answer *http.Response, limit int64) (io.Reader, error) {
 	case "", "identity":
 		return body, nil
 	case "gzip", "x-gzip":
-		return gzip.NewReader(body)
+		unpacked, err := gzip.NewReader(body)
+		if errors.Is(err, io.EOF) { // there is no body
+			return body, nil
+		}
+		return unpacked, err
 	}
 	return nil, errPacked
 }

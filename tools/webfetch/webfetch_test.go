@@ -527,3 +527,13 @@ func TestUnreadableEncodingIsExplained(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// A packed answer without a body is an empty page, and no failure of the server.
+func TestEmptyPackedPageIsEmpty(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, map[string]http.HandlerFunc{"/": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") }})
+	f := newFetcher(t, nil, s)
+	if got, err := call(t, f, "ann", s.URL, 1); err == nil || !strings.Contains(err.Error(), "the page is empty") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
