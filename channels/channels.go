@@ -6,8 +6,8 @@
 // Sink as well; package delivery splits and sends them. The replies of other
 // channels stay in the store until somebody asks for them.
 //
-// AlbumSink, Typer, Previewer, Hurrier, Titler, Fetcher, AdminChecker, Locator, Starter and IdleReleaser
-// are optional: the gateway looks which of them a channel implements. All methods may be called
+// AlbumSink, Typer, Previewer, Hurrier, Titler, Fetcher, AdminChecker, Locator, Readdresser, Starter and
+// IdleReleaser are optional: the gateway looks which of them a channel implements. All methods may be called
 // from several goroutines at once, unless they say otherwise. An address is what
 // the channel stored with the message: only the channel reads it.
 package channels
@@ -131,6 +131,14 @@ type Place struct {
 	Chat   string // a channel has its threads within it
 	Topic  string
 	Thread string
+}
+
+// Readdresser is a channel whose addresses name not only a place, but also a message that is
+// answered or edited there.
+type Readdresser interface {
+	// Readdress returns the address for the reply to in, which nobody wrote, such as the message of a
+	// reminder. in has the address of an earlier message, whose answer the reply must not replace.
+	Readdress(in conversation.Inbound) string
 }
 
 // Starter is a Source that the gateway itself serves over HTTP. Requests may come

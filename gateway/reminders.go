@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"parley/channels"
 	"parley/conversation"
 )
 
@@ -46,7 +47,11 @@ func (g *Gateway) acceptDue(ctx context.Context) (time.Duration, error) {
 	}
 	var failed []error
 	for _, in := range due {
-		in.Keep = g.channels[in.Channel()].keeps
+		channel := g.channels[in.Channel()]
+		in.Keep = channel.keeps
+		if c, ok := channel.Source.(channels.Readdresser); ok {
+			in.Address = c.Readdress(in)
+		}
 		if err := g.accept(ctx, nil, in); err != nil {
 			failed = append(failed, err)
 			continue

@@ -12,10 +12,10 @@ import (
 // address is where a reply goes.
 type address struct {
 	Channel string `json:"channel"`            // ID of the channel, thread or DM to which the reply goes
-	Source  string `json:"source"`             // the message or interaction that is answered
+	Source  string `json:"source"`             // the message or interaction that is answered, or an ID of its own, see Readdress
 	ReplyTo string `json:"reply_to,omitempty"` // ID of the message that the reply refers to
 
-	Parent string `json:"parent,omitempty"` // ID of the channel in which a thread is opened on Source for the reply; "" = no thread is opened
+	Parent string `json:"parent,omitempty"` // ID of the channel in which a thread is opened for the reply, on the message that has the ID Channel; "" = no thread is opened
 	Name   string `json:"name,omitempty"`   // name of that thread
 	Own    bool   `json:"own,omitempty"`    // the bot has opened the thread, and may rename it
 
@@ -60,6 +60,18 @@ func (a address) nonce(part int) string {
 		kind = "i"
 	}
 	return kind + a.Source + "-" + strconv.Itoa(part)
+}
+
+// Readdress implements channels.Readdresser. It gives the reply a source of its own: by the one of
+// the earlier message, the reply would be taken for another attempt to send that message's answer.
+func (*Channel) Readdress(in conversation.Inbound) string {
+	to, err := parseAddress(in.Address)
+	if err != nil || to.Answer != nil && to.Answer.Private {
+		return in.Address
+	}
+	const unique = 1<<22 - 1 // the bits of a snowflake below its time
+	to.Source, to.Answer = strconv.FormatUint(firstAt(in.At)|uint64(in.Reminder.Reminder)&unique, 10), nil
+	return to.String()
 }
 
 // tokenLife is how long an interaction can be answered, minus a margin for the

@@ -72,7 +72,7 @@ func isPart(m message, to address, d conversation.Delivery, p channels.Part) boo
 	if number(m.ID) <= number(precedingMessage(to, d, p)) {
 		return false
 	}
-	if m.Reference != nil {
+	if m.Reference != nil && to.Source == to.ReplyTo { // else several replies may refer to the message
 		return p.Index == 0 && m.Reference.MessageID == to.ReplyTo
 	}
 	return sameText(m.Content, p.Text)

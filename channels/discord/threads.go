@@ -83,7 +83,7 @@ func (ts *threads) open(ctx context.Context, c *Channel, to address) (address, e
 		}
 	}
 	if t.refused {
-		to.Channel, to.ReplyTo, to.Parent = to.Parent, to.Source, ""
+		to.Channel, to.ReplyTo, to.Parent = to.Parent, to.Channel, ""
 	}
 	return to, nil
 }
@@ -134,7 +134,7 @@ func (c *Channel) startThread(ctx context.Context, on address) error {
 	}{on.Name, archiveAfter}
 	limit := discordgo.EndpointChannelThreads(on.Parent)
 	return c.api.call(ctx, request{
-		method: http.MethodPost, url: discordgo.EndpointChannelMessageThread(on.Parent, on.Source), limit: limit, body: body,
+		method: http.MethodPost, url: discordgo.EndpointChannelMessageThread(on.Parent, on.Channel), limit: limit, body: body,
 	}, nil)
 }
 

@@ -37,6 +37,17 @@ func parseAddress(text string) (address, error) {
 	return a, nil
 }
 
+// Readdress implements channels.Readdresser. The message that an earlier reply has edited keeps
+// that reply.
+func (*Channel) Readdress(in conversation.Inbound) string {
+	to, err := parseAddress(in.Address)
+	if err != nil {
+		return in.Address
+	}
+	to.Edit = 0
+	return to.String()
+}
+
 // chatPrefix begins the keys of chats.
 const chatPrefix = name + ":chat:"
 
