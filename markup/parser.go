@@ -44,7 +44,7 @@ func NewParser(md goldmark.Markdown) *Parser {
 }
 
 // Parse returns the document, or an error: ErrCostly, or what the parser has
-// panicked with.
+// panicked with. Definitions of links that nothing refers to are text.
 func (p *Parser) Parse(source []byte) (doc ast.Node, err error) {
 	doc, _, err = p.parse(source)
 	return doc, err
@@ -66,6 +66,7 @@ func (p *Parser) parse(source []byte) (doc ast.Node, steps int, err error) {
 	pc.Set(meterKey, m)
 	doc = p.parser.Parse(&lines{runes{text.NewReader(source), m}}, parser.WithContext(pc))
 	checkDepth(doc)
+	showUnused(doc, source)
 	return doc, m.steps, nil
 }
 

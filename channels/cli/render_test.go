@@ -42,7 +42,7 @@ func TestMarkdownIsRendered(t *testing.T) {
 		"link to itself":   {"[b.c](https://b.c/) <http://d.e>", "b.c http://d.e"},
 		"image":            {"![a](b.png) ![](c.png)", "a (b.png) c.png"},
 		"html":             {"<div>\na\n</div>\n\na<br>b <i>c</i>", "<div>\na\n</div>\n\na\nb <i>c</i>"},
-		"only a reference": {"[a]: http://b.c", ""},
+		"only a reference": {"[a]: http://b.c", "[a]: http://b.c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, shown(tc.src, 30)); diff != "" {
@@ -195,5 +195,14 @@ func TestIntroIsWrappedAtWordsAndKeepsItsIndent(t *testing.T) {
 		if got := indented(line, 19); got != want {
 			t.Errorf("%q is shown as %q, want %q", line, got, want)
 		}
+	}
+}
+
+// A list of sources that an answer does not refer to is a part of the answer: readers see it.
+func TestDefinitionsOfLinksThatNothingRefersToAreShown(t *testing.T) {
+	t.Parallel()
+	got := newTypesetter(false).render("See [the first][1].\n\n[1]: https://x.org/a\n[2]: https://x.org/b", 80)
+	if diff := cmp.Diff([]string{"See the first (https://x.org/a).", "", "[2]: https://x.org/b"}, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -64,8 +64,13 @@ func TestMarkdownBecomesTelegramHTML(t *testing.T) {
 		"wide letters in a table": {"|a|b|\n|-|-|\n|日本|x|\n|c|y|", "<pre>a     b\n----  -\n日本  x\nc     y</pre>"},
 		"backslashes":             {`\*not\* a \_word\_ &amp; \&amp;`, "*not* a _word_ &amp; &amp;amp;"},
 		"other HTML is text":      {"<div>a</div>\n\nb <span>c</span>", "&lt;div&gt;a&lt;/div&gt;\n\nb &lt;span&gt;c&lt;/span&gt;"},
-		"line break":              {"a<br>b  \nc", "a\nb\nc"},
-		"lines stay lines":        {"*a*\nb", "<i>a</i>\nb"},
+		"sources that nothing refers to": {
+			"Sources:\n\n[1]: https://x.org/a\n[2]: https://x.org/b\n  \"b & c\"\n\n[3]: <https://x.org/c>",
+			"Sources:\n\n[1]: https://x.org/a\n[2]: https://x.org/b\n  \"b &amp; c\"\n[3]: &lt;https://x.org/c&gt;",
+		},
+		"sources that a text refers to": {"See [1].\n\n[1]: https://x.org/a\n\n[//]: # (a comment)", "See <a href=\"https://x.org/a\">1</a>."},
+		"line break":                    {"a<br>b  \nc", "a\nb\nc"},
+		"lines stay lines":              {"*a*\nb", "<i>a</i>\nb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parts := newRenderer().parts(tt.markdown, 0)
