@@ -54,6 +54,14 @@ func TestMarkdownBecomesTelegramHTML(t *testing.T) {
 			"| Name | What it is good for | Price |\n|--|--|--|\n| **Ada** | [grinding](https://x.org) very much grain indeed | 1 |\n| Bo | | 22 |",
 			"<b>Ada</b>\nWhat it is good for: <a href=\"https://x.org\">grinding</a> very much grain indeed\nPrice: 1\n\n<b>Bo</b>\nPrice: 22",
 		},
+		"links in a narrow table": {
+			"| Name | Page |\n|--|--|\n| Ada | [docs](https://x.org/a) |\n| Bo | [docs](https://x.org/b) |",
+			"<b>Ada</b>\nPage: <a href=\"https://x.org/a\">docs</a>\n\n<b>Bo</b>\nPage: <a href=\"https://x.org/b\">docs</a>",
+		},
+		"addresses in a narrow table": {
+			"| Name | Page |\n|--|--|\n| Ada | [https://x.org](https://x.org) |",
+			"<pre>Name  Page\n----  -------------\nAda   https://x.org</pre>",
+		},
 		"formulas":                {`\(a_1\) and $a*b*c$ or \[x_1 * y_1\], *so*`, `\(a_1\) and $a*b*c$ or \[x_1 * y_1\], <i>so</i>`},
 		"spaces of TeX":           {`2\,3 **a\;b** \_c\_ C:\, Hello\!`, `2\,3 <b>a\;b</b> _c_ C:\, Hello!`},
 		"formula over lines":      {"So:\n\\[\na_1 = b\n+ c *d*\n\\]\n*end*", "So:\n\n\\[\na_1 = b\n+ c *d*\n\\]\n\n<i>end</i>"},

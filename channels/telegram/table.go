@@ -16,11 +16,11 @@ import (
 const maxTable = 40
 
 // table writes a table as aligned text, since Telegram has no tables. One that is too
-// wide for a phone is written row by row.
+// wide for a phone, or has links, which aligned text can't have, is written row by row.
 func (w *writer) table(n *east.Table) {
 	w.marked = false
 	text := markdown.Table(w.cells(n), alignments(n))
-	if tableWidth(text) > maxTable {
+	if tableWidth(text) > maxTable || w.hasLinks(n) {
 		w.rows(n)
 		return
 	}
@@ -31,6 +31,25 @@ func (w *writer) table(n *east.Table) {
 	if len(w.out) > from {
 		w.code = append(w.code, markdown.Range{From: from, To: len(w.out)})
 	}
+}
+
+// hasLinks reports whether cells below the head have links whose addresses the texts of the cells do
+// not show.
+func (w *writer) hasLinks(n *east.Table) bool {
+	for row := n.FirstChild().NextSibling(); row != nil; row = row.NextSibling() {
+		for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
+			inner := &writer{src: w.src, gap: 1}
+			inner.inlines(cell)
+			from := 0
+			for _, r := range inner.runs {
+				if r.style.href != "" && r.style.href != string(inner.out[from:r.end]) {
+					return true
+				}
+				from = r.end
+			}
+		}
+	}
+	return false
 }
 
 func tableWidth(text string) (widest int) {
