@@ -32,8 +32,9 @@ type Range struct{ From, To int }
 
 // Split cuts markdown into parts of at most limit units each, at the best places:
 // between paragraphs, lines, sentences or words, and last of all between
-// characters. It closes a code block that a cut falls into and opens it again
-// with its language, and quotes the rest of a quoted line again. Only white space
+// characters. It cuts no short link, code or emphasised text in two. It closes a
+// code block that a cut falls into and opens it again with its language, and
+// quotes the rest of a quoted line again. Only white space
 // at the cuts is lost. No part is blank; blank markdown has no parts. The limit
 // must leave room for a fence: 64 units are enough.
 func Split(markdown string, limit int, units Units) []string {
@@ -128,6 +129,9 @@ func (s *splitter) part(pos int) (part string, next int) {
 			end, next, f = f.From, f.From, nil
 		}
 		if f == nil || !f.inCode(end) {
+			if f == nil || !f.inOpener(end) {
+				end, next = s.beforeSpan(pos, end, next, room)
+			}
 			return head + s.text[pos:end], next
 		}
 		if len(f.closer()) < len(tail) {

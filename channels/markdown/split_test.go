@@ -25,7 +25,8 @@ func TestSplitKeepsShortTextWhole(t *testing.T) {
 // wordsOf returns n words of four characters, separated by spaces.
 func wordsOf(n int) string { return strings.TrimSpace(strings.Repeat("word ", n)) }
 
-// splitPlaces are texts, and the parts of at most 64 characters into which they are split.
+// splitPlaces are texts, and the parts of at most 64 characters into which they are split. A reader sees no
+// halves of links, code or spoilers with their bare marks.
 var splitPlaces = map[string]struct {
 	text string
 	want []string
@@ -87,6 +88,30 @@ var splitPlaces = map[string]struct {
 			"> ```\n" + strings.Repeat("> line()\n", 3) + "> ```",
 		},
 	},
+	"a link stays whole": {
+		wordsOf(8) + " ([two words. More](https://x.org/a_(b))) " + wordsOf(4),
+		[]string{wordsOf(8), "([two words. More](https://x.org/a_(b))) " + wordsOf(4)},
+	},
+	"code in a line stays whole": {
+		wordsOf(8) + " ``a ` b: c d e f g h i j k l`` " + wordsOf(4),
+		[]string{wordsOf(8), "``a ` b: c d e f g h i j k l`` " + wordsOf(4)},
+	},
+	"a spoiler stays whole": {
+		wordsOf(8) + " ||he did it. He was the gardener|| " + wordsOf(4),
+		[]string{wordsOf(8), "||he did it. He was the gardener|| " + wordsOf(4)},
+	},
+	"bold text of an item stays whole": {
+		wordsOf(8) + "\n- **bold text. And more of it** " + wordsOf(4),
+		[]string{wordsOf(8), "- **bold text. And more of it** " + wordsOf(4)},
+	},
+	"emphasis longer than a part": {
+		"*" + wordsOf(20) + "*",
+		[]string{"*" + wordsOf(12), wordsOf(8) + "*"},
+	},
+	"marks that open nothing": {
+		wordsOf(8) + " 2 * 3 and snake_case a_b ~ | x " + wordsOf(4) + " 4 * 5",
+		[]string{wordsOf(8) + " 2 * 3 and snake_case a_b", "~ | x " + wordsOf(4) + " 4 * 5"},
+	},
 	"a heading goes with its text": {
 		wordsOf(6) + "\n\n# Title\n\n" + wordsOf(6),
 		[]string{wordsOf(6), "# Title\n\n" + wordsOf(6)},
@@ -120,6 +145,10 @@ func TestSplitOfHugeTextIsQuick(t *testing.T) {
 		"fences":     strings.Repeat("```\nx\n```\n", 1<<17),
 		"open fence": "```go\n" + strings.Repeat("x\n", 1<<19),
 		"spaces":     "x" + strings.Repeat(" ", 1<<20) + "y",
+		"stars":      strings.Repeat("*a ", 1<<18),
+		"ticks":      strings.Repeat("` `` ``` a ", 1<<16),
+		"brackets":   strings.Repeat("[](a ", 1<<17),
+		"lines":      strings.Repeat("_a __b ||c ~~d ", 1<<16),
 		"invalid":    strings.Repeat("\xff", 1<<20),
 	} {
 		t.Run(name, func(t *testing.T) {
