@@ -88,7 +88,11 @@ func (c *Channel) moveGroup(ctx context.Context, from, to int64) error {
 		if err != nil || a.Chat != from {
 			return text
 		}
-		return address{Chat: to}.String()
+		moved := address{Chat: to}
+		if a.Alone != nil { // Telegram refuses it there, but it must not be shown to everybody
+			moved.Alone = &alone{User: a.Alone.User}
+		}
+		return moved.String()
 	})
 	if err != nil {
 		return err

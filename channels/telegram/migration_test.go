@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -152,4 +153,33 @@ func TestSupergroupOfAnAllowedGroupIsAllowedAfterARestart(t *testing.T) {
 	g.run(g.channel(listed))
 	g.srv.Say(after, bob, "@parley_bot hello")
 	g.wait(1)
+}
+
+// addressRecorder is a store that keeps what becomes of an address in a move.
+type addressRecorder struct {
+	telegram.Places
+	address string
+}
+
+func (r *addressRecorder) MovePlace(_ context.Context, _, _ conversation.Key, readdress func(string) string) (places.Moved, error) {
+	r.address = readdress(r.address)
+	return places.Moved{}, nil
+}
+
+// The answer to a private command that waits while the group becomes a supergroup is not shown to everybody there.
+func TestPrivateAnswerStaysPrivateInTheSupergroup(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	waiting := &addressRecorder{address: `{"chat":-5,"alone":{"user":42,"reply_to":3}}`}
+	g.places = waiting
+	c := g.channel(func(cfg *telegram.Config) { cfg.Ephemeral = true })
+	g.run(c)
+	g.upgrades(true, true)
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+	must(t, deliverAll(deadline(t), c, conversation.Delivery{Address: waiting.address, Text: "the secret"}))
+	for _, sent := range g.srv.SentTo(after.ID) {
+		if strings.Contains(sent.Text, "secret") && sent.For == 0 {
+			t.Errorf("everybody sees %+v, sent to %s", sent, waiting.address)
+		}
+	}
 }
