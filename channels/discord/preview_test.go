@@ -296,3 +296,30 @@ func TestTypingIsShownWhileARunGoesOn(t *testing.T) {
 	r.Typing(ctx, in.Address)
 	must(t, g.srv.Wait(deadline(t), "typing", func() bool { return g.srv.Typing(dm) > 0 }))
 }
+
+// What was shown of an answer, or of the wait for it, does not stay when the message is deleted, and does not become the reply to
+// a later one, which would stand above it.
+func TestPreviewIsRemovedWhenItsMessageIsDeleted(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	said := g.srv.Say(dm, ann, "hi")
+	in := g.wait(1)[0]
+	r.Preview(in.Address, "⏳ Yours comes in 55 s.")
+	waitShown(t, g, dm, "⏳ Yours comes in 55 s."+previewMark)
+	g.srv.Delete(said)
+	must(t, g.srv.Wait(deadline(t), "the removal", func() bool { return len(g.srv.SentTo(dm)) == 0 || g.srv.SentTo(dm)[0].Deleted }))
+	next := g.srv.Say(dm, ann, "hello again")
+	r.reply(t, g.wait(2)[1], "Hello Ann")
+	sent := g.srv.SentTo(dm)
+	if last := sent[len(sent)-1]; last.Content != "Hello Ann" || number(last.ID) < number(next.ID) || last.ReplyTo != next.ID {
+		t.Errorf("sent %+v", sent)
+	}
+	r.reply(t, in, "an answer all the same")
+	sent = g.srv.SentTo(dm)
+	if last := sent[len(sent)-1]; last.Content != "an answer all the same" {
+		t.Errorf("sent %+v", sent)
+	}
+}
