@@ -68,13 +68,14 @@ type styledText struct {
 	code []markdown.Range // code blocks
 }
 
-// html returns the text from byte from to byte to in Telegram's HTML. It closes
-// the elements that the cut falls into; the text that follows opens them again.
-func (t styledText) html(from, to int) string {
+// html returns the text from byte from to byte to in Telegram's HTML, and whether Telegram takes
+// it as one message and keeps all its links. It closes the elements that the cut falls into; the
+// text that follows opens them again.
+func (t styledText) html(from, to int) (html string, fits bool) {
 	var b strings.Builder
 	b.Grow(to - from + 32)
 	var open, want []tag
-	start := 0
+	start, styled, tags, lost := 0, 0, 0, false
 	for _, r := range t.runs {
 		lo, hi := max(start, from), min(r.end, to)
 		start = r.end
@@ -86,15 +87,19 @@ func (t styledText) html(from, to int) string {
 		for same < len(open) && same < len(want) && open[same] == want[same] {
 			same++
 		}
+		before := b.Len()
 		closeTags(&b, open[same:])
 		for _, tag := range want[same:] {
 			tag.open(&b)
+			styled++
+			lost = lost || tag.name == "a" && styled > maxStyled
 		}
+		tags += b.Len() - before
 		open, want = want, open
 		textEscapes.WriteString(&b, t.text[lo:hi])
 	}
 	closeTags(&b, open)
-	return b.String()
+	return b.String(), !lost && tags <= maxTags && b.Len() <= maxSource
 }
 
 // Text and attributes keep to the only named references that Telegram knows.

@@ -167,6 +167,36 @@ func TestPartsOfALongTextKeepItsStyle(t *testing.T) {
 	}
 }
 
+// Telegram drops the styles and links of a message beyond the hundredth, and refuses a message with very long ones: readers would get a list of sources without its addresses, or nothing.
+func TestManyLinksAreSeveralMessages(t *testing.T) {
+	t.Parallel()
+	for name, source := range map[string]string{
+		"many links": strings.Repeat("- [a page](https://x.org/a) and **more**\n", 150) + strings.Repeat("*style* ", 150),
+		"long links": strings.Repeat("- [a page](https://x.org/"+strings.Repeat("a", 900)+")\n", 30),
+		"very long":  strings.Repeat("[a](https://x.org/"+strings.Repeat("a", 1990)+") ", 30),
+	} {
+		t.Run(name, func(t *testing.T) {
+			parts := newRenderer().parts(source, 0)
+			links := 0
+			for _, p := range parts {
+				checkPart(t, p.Text, p.Plain)
+				_, entities, err := telegramtest.ParseHTML(p.Text)
+				if err != nil || len(p.Text)-len(p.Plain) > 9000 {
+					t.Errorf("a part has %d entities in %d bytes: %v", len(entities), len(p.Text), err)
+				}
+				for _, e := range entities[:min(len(entities), 100)] {
+					if e.Type == "text_link" {
+						links++
+					}
+				}
+			}
+			if want := strings.Count(source, "]("); links != want || len(parts) > 30 {
+				t.Errorf("%d links of %d in %d parts", links, want, len(parts))
+			}
+		})
+	}
+}
+
 func TestLengthLimitCountsUTF16(t *testing.T) {
 	t.Parallel()
 	parts := newRenderer().parts(strings.Repeat("😀", 2048)+"😀", 0)

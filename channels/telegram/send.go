@@ -193,7 +193,7 @@ func (c *Channel) amend(ctx context.Context, m *outgoing, err error) bool {
 		return false
 	}
 	switch why := strings.ToLower(refused.Message); {
-	case m.markup && strings.Contains(why, "can't parse entities"):
+	case m.markup && (strings.Contains(why, "can't parse entities") || strings.Contains(why, "entities_too_long")):
 		c.log.Warn("markup rejected by Telegram, sending plain text", "chat", m.Chat, "error", err)
 		m.markup = false
 	case m.Edit != 0 && strings.Contains(why, "message") && !strings.Contains(why, "too long"): // it is gone, or can't be edited any more

@@ -87,10 +87,12 @@ func TestMarkupThatTelegramCantReadGoesAsPlainText(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))
-	part := channels.Part{Text: "<x>hi</x>", Plain: "hi & bye"}
-	_, err := g.channel().Send(deadline(t), conversation.Delivery{Address: `{"chat":42}`}, part)
-	must(t, err)
-	if diff := cmp.Diff([]shape{{Chat: 42, Text: "hi & bye"}}, shapes(g.srv.Sent())); diff != "" {
+	for _, html := range []string{"<x>hi</x>", `<a href="https://x.org/` + strings.Repeat("a", 9500) + `">hi</a>`} { // the second is too long for Telegram
+		part := channels.Part{Text: html, Plain: "hi & bye"}
+		_, err := g.channel().Send(deadline(t), conversation.Delivery{Address: `{"chat":42}`}, part)
+		must(t, err)
+	}
+	if diff := cmp.Diff([]shape{{Chat: 42, Text: "hi & bye"}, {Chat: 42, Text: "hi & bye"}}, shapes(g.srv.Sent())); diff != "" {
 		t.Fatal(diff)
 	}
 }

@@ -13,6 +13,8 @@ import (
 const (
 	maxUnits  = 4096    // UTF-16 code units after entities parsing
 	maxSource = 1 << 15 // bytes of a text with its markup; the server refuses longer ones
+	maxStyled = 100     // elements of a text; Telegram drops further ones, links too: https://github.com/rubenlagus/TelegramBots/issues/854
+	maxTags   = 8000    // bytes of their tags, mostly addresses; it refuses about 9,500: https://github.com/tdlib/telegram-bot-api/issues/165
 	maxRender = 1 << 15 // bytes of markdown that are parsed at once, since parsing is not linear
 
 	maxCaption = 1024 // UTF-16 code units of a text below a file: https://core.telegram.org/bots/api#senddocument
@@ -86,14 +88,15 @@ func (t styledText) parts(to []channels.Part) []channels.Part {
 // part returns the message that begins at pos, without the white space around it,
 // and where the next begins.
 func (t styledText) part(pos int) (from, end, next int, html string) {
-	for limit := maxUnits; ; limit /= 2 {
+	for limit := maxUnits; ; limit = limit * 3 / 4 {
 		end, next = len(t.text), len(t.text)
 		if len(t.text)-pos > limit {
 			end, next = markdown.Cut(t.text, pos, limit, markdown.UTF16, t.code)
 		}
 		end = pos + len(strings.TrimRight(t.text[pos:end], " \t\n"))
 		from = end - len(strings.TrimLeft(t.text[pos:end], "\n"))
-		if html = t.html(from, end); len(html) <= maxSource || limit < 2 {
+		html, fits := t.html(from, end)
+		if fits || limit < 2 {
 			return from, end, next, html
 		}
 	}

@@ -17,6 +17,11 @@ import (
 const (
 	maxUnits  = 4096    // UTF-16 code units after entities parsing
 	maxSource = 1 << 15 // bytes before
+
+	// Not documented: further entities are dropped, see https://github.com/rubenlagus/TelegramBots/issues/854,
+	// and so many bytes of them refused, see https://github.com/tdlib/telegram-bot-api/issues/165.
+	maxEntities = 100
+	maxTags     = 9000
 )
 
 func (s *Server) sendMessage(w http.ResponseWriter, p map[string]string) {
@@ -129,9 +134,23 @@ func parseText(p map[string]string, text string) (Message, Verdict) {
 		if m.Text, m.Entities, err = ParseHTML(m.Source); err != nil {
 			return m, bad("can't parse entities: " + err.Error())
 		}
+		if tagBytes(m.Source) > maxTags {
+			return m, bad("ENTITIES_TOO_LONG")
+		}
+		m.Entities = m.Entities[:min(len(m.Entities), maxEntities)]
 	}
 	m.Text = strings.TrimSpace(strings.ReplaceAll(m.Text, "\x00", ""))
 	return m, Verdict{}
+}
+
+// tagBytes returns how many bytes of HTML are tags.
+func tagBytes(html string) (n int) {
+	for from := strings.IndexByte(html, '<'); from >= 0; from = strings.IndexByte(html, '<') {
+		to := from + strings.IndexByte(html[from:], '>') + 1
+		n += to - from
+		html = html[to:]
+	}
+	return n
 }
 
 // check reads what depends on the chat.
