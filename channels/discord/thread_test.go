@@ -3,6 +3,7 @@ package discord
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"parley/channels/discord/discordtest"
 )
@@ -191,5 +192,31 @@ func TestFirstRunOfAThreadSeesItsStartingMessage(t *testing.T) {
 	data, err := fetch(t, r, got[0].Attachments[0])
 	if string(data) != "Bob wrote:\nthe roof leaks" {
 		t.Errorf("%q, %v", data, err)
+	}
+}
+
+// A reminder that was asked for with a mention comes in the thread of that mention, also after a restart.
+func TestReminderComesInTheThreadOfItsMention(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.cfg.AutoThread = true
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	r := g.run()
+	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" remind me")
+	in := g.wait(1)[0]
+	r.reply(t, in, "I will")
+	must(t, r.stop())
+	in.At, in.Reminder.Reminder = time.Now(), 1
+	in.Address = r.Readdress(in)
+	again := running{Channel: g.channel()}
+	again.reply(t, in, "Drink water")
+	again.reply(t, in, "Drink water")
+	sent := g.srv.SentTo(discordtest.Channel{ID: said.ID})
+	if len(sent) != 2 || sent[0].Content != "I will" || sent[1].Content != "Drink water" {
+		t.Errorf("the thread shows %+v", sent)
+	}
+	if sent := g.srv.SentTo(general); len(sent) != 0 {
+		t.Errorf("the channel shows %+v", sent)
 	}
 }
