@@ -474,6 +474,43 @@ func TestWithdrawnMessageCancelsItsQuestion(t *testing.T) {
 	}
 }
 
+// Somebody deletes a message whose call waits for an answer, and writes nothing else: the question is closed at once, and
+// the archive has what the run has done, in front of what is said later.
+func TestWithdrawnMessageEndsTheRunThatAsks(t *testing.T) {
+	t.Parallel()
+	a := newApprovalHarness(t, storetest.New(t), nil, nil,
+		llm.ToolCall{ID: "a", Name: "look", Arguments: "{}"}, llm.ToolCall{ID: "b", Name: "pay", Arguments: `{"sum": 5}`})
+	in := a.from("ann", "pay the bill")
+	a.accept(in)
+	a.reply(room)
+	key, err := a.store.Withdraw(t.Context(), conversation.Account{Channel: "cli"}, in.SourceID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.router.Edited(key)
+	run := a.answered()
+	if run.Status != conversation.StatusStopped || len(run.Replies) > 0 || len(a.open()) > 0 {
+		t.Errorf("the run is %s, with %d replies and %d open questions", run.Status, len(run.Replies), len(a.open()))
+	}
+	a.server.Reply(llmtest.Echo)
+	a.accept(a.from("ann", "hello"))
+	if got := a.reply(room); got != "echo: hello" {
+		t.Errorf("the next message is answered with %q", got)
+	}
+	page, err := a.store.Messages(t.Context(), conversation.MessageQuery{Conversation: run.Conversation.ID, View: conversation.ViewAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, m := range page.Messages {
+		all = append(all, string(m.Role)+": "+m.Content)
+	}
+	want := []string{"assistant: ", "tool: done: look {}", "tool: " + callCancelled, "user: hello", "assistant: echo: hello"}
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // After a kill at any step, the call is made exactly once, unless its tool may be repeated, and the user gets a reply.
 func TestApprovalSurvivesAKill(t *testing.T) {
 	t.Parallel()

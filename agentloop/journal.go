@@ -106,7 +106,15 @@ func (l *loop) nextToAnswer(waiting []conversation.Inbound) []conversation.Inbou
 // settleWithdrawn commits what an unfinished run has done, if all of its messages were
 // withdrawn before it could be resumed.
 func (l *loop) settleWithdrawn(runs context.Context) bool {
-	u := &l.unfinished
+	open, err := l.readQuestions(runs)
+	if err != nil {
+		return false
+	}
+	u, notRun := &l.unfinished, messageChanged
+	if len(open) > 0 {
+		notRun = callCancelled
+		l.deps.Log.Info("approval cancelled", "session", l.key, "run", u.ID, "reason", "the message was withdrawn")
+	}
 	var snapshot conversation.Snapshot
 	if err := l.persist(runs, "read the session", func() (err error) {
 		snapshot.Conversation, err = l.deps.Store.Active(runs, l.key)
@@ -119,7 +127,7 @@ func (l *loop) settleWithdrawn(runs context.Context) bool {
 		q.took = append(q.took, conversation.Inbound{ID: m.ID, Key: l.key, Revision: m.Revision})
 	}
 	q.snapshot = snapshot
-	run := l.agentRun(q, nil, l.doneBefore(u, messageChanged), u.StartedAt)
+	run := l.agentRun(q, nil, l.doneBefore(u, notRun), u.StartedAt)
 	run.Took, run.Status = q.took, conversation.StatusStopped
 	l.cache.invalidate()
 	return l.commit(runs, run)

@@ -185,7 +185,19 @@ func (l *loop) work(intake, runs context.Context) {
 			continue
 		}
 		snapshot, err := l.begin(intake)
-		if err != nil || len(snapshot.Waiting) == 0 {
+		if err != nil {
+			return
+		}
+		if l.unfinished.found && !slices.ContainsFunc(snapshot.Waiting, l.unfinished.took) {
+			l.unfinished.known = false // its messages were withdrawn since it was read
+			if !l.readUnfinished(intake) {
+				return
+			}
+			if l.unfinished.found && !l.unfinished.Waits {
+				continue
+			}
+		}
+		if len(snapshot.Waiting) == 0 {
 			return
 		}
 		if found := l.mail.works(snapshot.Waiting); found.sweeps > 0 {
