@@ -168,6 +168,9 @@ func (l *loop) readQuestions(ctx context.Context) (open []approvals.Question, er
 // of the messages that wait, since one of them is the answer. It reports whether something
 // was done, so that the loop must look again.
 func (l *loop) whileAsked(intake, runs context.Context, snapshot conversation.Snapshot, open []approvals.Question) bool {
+	if !l.router.questions.has(l.key) { // another process has asked, and may be gone
+		l.router.questions.add(l.key)
+	}
 	var took, later []conversation.Inbound
 	for _, in := range l.allWaiting(intake, snapshot) {
 		if l.unfinished.took(in) {

@@ -165,6 +165,32 @@ func TestCallIsAllowedFromAnotherNode(t *testing.T) {
 	}
 }
 
+// The node at which a run waits for an answer is gone, and nobody answers: the other node closes the question when its time
+// is over, and the chat gets its answer.
+func TestQuestionOfAnotherNodeExpires(t *testing.T) {
+	t.Parallel()
+	storetest.NeedsSQLite(t) // likewise
+	url, path := clustertest.Database(t), filepath.Join(t.TempDir(), "shared.db")
+	storeA, a := openNode(t, path, url, "a")
+	storeB, b := openNode(t, path, url, "b")
+	until(t, "they know each other", func() bool { return len(a.Live()) == 2 && len(b.Live()) == 2 })
+	soon := func(d *Deps) { d.Approvals.ApproveTimeout = 3 * time.Second }
+	left, working := newApprovalHarness(t, storeA, soon, nil), newApprovalHarness(t, storeB, soon, nil)
+	release := own(t, b, room)
+	working.accept(working.from("ann", "pay the bill"))
+	if got := working.reply(room); !strings.Contains(got, "/approve 1") {
+		t.Fatalf("the question: %q", got)
+	}
+	release()
+	working.end()
+	if got := left.reply(room); !strings.HasPrefix(got, "⌛ `pay` was not allowed within") {
+		t.Errorf("when the time is over: %q", got)
+	}
+	if got := left.reply(room); got != "It says "+callExpired {
+		t.Errorf("the answer: %q", got)
+	}
+}
+
 // The node that answers is cut off from the database: it stops, and the other one answers, without a new
 // message.
 func TestWaitingMessageIsAnsweredByAnotherNode(t *testing.T) {
