@@ -474,6 +474,19 @@ func TestWithdrawnMessageCancelsItsQuestion(t *testing.T) {
 	}
 }
 
+// The ID of a call has a NUL character, which is not stored as it is: the answer to its question is found all the same, and
+// the call is made.
+func TestCallWhoseIDHasNULIsAllowed(t *testing.T) {
+	t.Parallel()
+	a := newApprovalHarness(t, storetest.New(t), nil, nil, llm.ToolCall{ID: "a\x00b", Name: "pay", Arguments: `{"sum": 5}`})
+	a.accept(a.from("ann", "pay the bill"))
+	a.reply(room)
+	a.accept(a.from("ann", "/approve 1"))
+	if replies := []string{a.reply(room), a.reply(room)}; replies[1] != saysPaid5 {
+		t.Errorf("the replies: %q", replies)
+	}
+}
+
 // Somebody deletes a message whose call waits for an answer, and writes nothing else: the question is closed at once, and
 // the archive has what the run has done, in front of what is said later.
 func TestWithdrawnMessageEndsTheRunThatAsks(t *testing.T) {

@@ -39,6 +39,23 @@ func (g *concurrencyGauge) add(n int) {
 	g.most = max(g.most, g.now)
 }
 
+// A server names its model and a tool call with a NUL character, which PostgreSQL does not store: the person gets the answer,
+// and the session goes on.
+func TestNamesWithNULAreStored(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	stream := func(delta string) llmtest.Answer {
+		return llmtest.Answer{Body: `data: {"model":"x\u0000y","choices":[{"index":0,"delta":` + delta + `}]}` + "\n\ndata: [DONE]\n\n"}
+	}
+	h.server.Script(stream(`{"tool_calls":[{"index":0,"id":"a\u0000b","function":{"name":"current_time","arguments":"{}"}}]}`), stream(`{"content":"Half past nine."}`), llmtest.Answer{Text: "Yes."})
+	if got := h.ask(room, "how late is it?"); got != "Half past nine." {
+		t.Errorf("the answer is %q", got)
+	}
+	if got := h.ask(room, "still there?"); got != "Yes." {
+		t.Errorf("the next answer is %q", got)
+	}
+}
+
 // A model may call a tool by a name that no tool can have. It is told so, and the conversation goes
 // on, although servers refuse requests that contain such a name.
 func TestCallOfAnInvalidToolNameIsAnswered(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -180,6 +181,11 @@ func insertMessage(ctx context.Context, tx db.Tx, conversation int64, m Message)
 // id, for the packages below this one, and returns it as it is read back.
 func InsertMessage(ctx context.Context, tx db.Tx, conversation int64, m Message) (Message, error) {
 	m.Content, m.Reasoning = db.Text(m.Content), db.Text(m.Reasoning)
+	m.ToolCallID, m.ToolName = db.Text(m.ToolCallID), db.Text(m.ToolName)
+	m.ToolCalls = slices.Clone(m.ToolCalls)
+	for i, call := range m.ToolCalls {
+		m.ToolCalls[i] = ToolCall{ID: db.Text(call.ID), Name: db.Text(call.Name), Arguments: db.Text(call.Arguments)}
+	}
 	m, err := addFiles(ctx, tx, conversation, m)
 	if err != nil {
 		return m, err

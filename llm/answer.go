@@ -193,7 +193,7 @@ func (a *answer) add(raw []byte) error {
 		return &statusError{status: c.status(), body: a.secrets.hide(string(raw))}
 	}
 	if c.Model != "" {
-		a.model = c.Model
+		a.model = clean(c.Model)
 	}
 	if c.Usage != nil {
 		a.usage = *c.Usage

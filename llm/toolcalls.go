@@ -108,8 +108,8 @@ func (c *call) add(d toolCallDelta) {
 	c.args.WriteString(args)
 }
 
-// toolCalls returns the calls, each with a unique ID. It drops calls without a name, and
-// gives those without arguments an empty object.
+// toolCalls returns the calls, each with a unique ID that can be stored. It drops calls without
+// a name, and gives those without arguments an empty object.
 func (l *callList) toolCalls() []ToolCall {
 	var calls []ToolCall
 	taken := make(map[string]bool, len(l.calls))
@@ -117,7 +117,7 @@ func (l *callList) toolCalls() []ToolCall {
 		if c.name == "" {
 			continue
 		}
-		id := c.id
+		id := clean(c.id)
 		if id == "" || len(id) > maxCallID || taken[id] {
 			id = "call_" + rand.Text()
 		}

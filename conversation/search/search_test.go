@@ -389,6 +389,21 @@ func TestNewMessagesAreFound(t *testing.T) {
 
 // The arguments of tool calls are found by the model and the operator, and shown without JSON. A person's
 // /search looks in messages only.
+// A model has put a NUL character into the arguments of a call: what was said around it is found all the same, on PostgreSQL
+// too, which takes no such text.
+func TestMessagesBesideACallWithNULAreFound(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	storetest.Tell(t, s, storetest.Chat, storetest.User("how is the weather"),
+		conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "1", Name: "look_up", Arguments: "{\"at\": \"the weather\x00house\"}"}}},
+		conversation.Message{Role: conversation.RoleTool, ToolName: "look_up", ToolCallID: "1", Content: "sunny"},
+		storetest.Assistant("sunny"))
+	storetest.Chores(t, s)
+	if got := mustSearch(t, s, Query{Key: storetest.Chat, Words: "weather", ExceptTool: "recall"}); len(got) != 2 {
+		t.Errorf("%d messages are found: %v", len(got), got)
+	}
+}
+
 func TestToolCallsAreFoundByTheirArguments(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
