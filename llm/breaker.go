@@ -156,7 +156,7 @@ func (b *breaker) failure(again time.Duration) *failure {
 		cause = *b.last
 	}
 	cause.RetryAfter = again
-	return &failure{cause: &cause, elsewhere: true}
+	return &failure{cause: &cause, again: true, elsewhere: true}
 }
 
 // patience is how long a call waits for a model that is down to be tried again.

@@ -322,3 +322,22 @@ func TestAnOutageIsLoggedOnce(t *testing.T) {
 		t.Errorf("the end of the outage: %s", text)
 	}
 }
+
+// An answer breaks off, and that failure is the one after which the model is not called for a while: the person keeps what
+// has come of it.
+func TestAnswerThatBreaksOffAtTheBeginningOfAnOutageIsKept(t *testing.T) {
+	t.Parallel()
+	server := llmtest.New(t)
+	server.Reply(badGateway)
+	cfg := fastRetries(server)
+	cfg.OutageAfter, cfg.OutagePause, cfg.MaxTries = time.Nanosecond, time.Hour, 3
+	client := llm.NewClient(cfg, nil)
+	mustFail(t, client, llm.KindUnavailable)
+	server.Reply(func(llmtest.Call) llmtest.Answer {
+		return llmtest.Answer{Text: "Once upon a time there was a king", CutAfter: 4}
+	})
+	resp, shown := mustComplete(t, client, ask("a story"))
+	if !strings.HasPrefix(resp.Text, "Once upon") || resp.FinishReason != llm.FinishCutOff || shown != resp.Text {
+		t.Errorf("%+v, shown %q", resp, shown)
+	}
+}
