@@ -174,7 +174,11 @@ func (a *answer) read(recv func() ([]byte, error)) error {
 		default:
 			return err
 		}
-		if err := a.add(raw); err != nil {
+		err = a.add(raw)
+		if a.finish != "" && err != nil {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		if a.room < 0 {

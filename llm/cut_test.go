@@ -57,6 +57,20 @@ func TestReasonForACutIsNotLost(t *testing.T) {
 	}
 }
 
+// A server sends an error, or what is no JSON, behind the end of an answer: the answer counts, and is not paid for again.
+func TestErrorBehindAnAnswerIsIgnored(t *testing.T) {
+	t.Parallel()
+	const finish = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
+	for _, behind := range []string{`{"error":{"message":"the usage can't be counted","code":500}}`, "upstream closed"} {
+		server := llmtest.New(t)
+		server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Body: events(delta(`{"content":"Hello"}`), finish, behind)} })
+		resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("hello"))
+		if resp.Text != "Hello" || resp.FinishReason != "stop" || shown != "Hello" || server.Served() != 1 {
+			t.Errorf("%s: %+v after %d calls, shown %q", behind, resp, server.Served(), shown)
+		}
+	}
+}
+
 // A model that uses up its tokens on reasoning is not called again, as after an empty answer, since it
 // would get no further.
 func TestAnswerUsedUpBeforeItsFirstWord(t *testing.T) {
