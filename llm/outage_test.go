@@ -341,3 +341,27 @@ func TestAnswerThatBreaksOffAtTheBeginningOfAnOutageIsKept(t *testing.T) {
 		t.Errorf("%+v, shown %q", resp, shown)
 	}
 }
+
+// The call that tests whether a model answers again panics: the next call tests it, and everybody gets answers without a
+// restart.
+func TestPanicDuringAProbeLeavesTheModelUsable(t *testing.T) {
+	t.Parallel()
+	server := llmtest.New(t)
+	server.Reply(badGateway)
+	cfg := fastRetries(server)
+	cfg.OutageAfter, cfg.OutagePause = time.Nanosecond, time.Millisecond
+	client := llm.NewClient(cfg, nil)
+	mustFail(t, client, llm.KindUnavailable)
+	server.Reply(llmtest.Echo)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("it has not panicked")
+			}
+		}()
+		_, _ = client.Complete(t.Context(), ask("hello"), func(llm.Delta) { panic("broken preview") })
+	}()
+	if resp, _ := mustComplete(t, client, ask("again")); resp.Text != "echo: again" {
+		t.Errorf("%+v", resp)
+	}
+}

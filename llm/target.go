@@ -97,8 +97,7 @@ func (t *target) persist(ctx context.Context, req Request, out *output, hasNext 
 			return Response{}, backoff.Permanent(refused)
 		}
 		began := time.Now()
-		resp, fail := t.attempt(ctx, wire, out)
-		done(outcomeOf(ctx, fail))
+		resp, fail := t.admitted(ctx, wire, out, done)
 		t.report(ctx, req, Attempt{Model: cmp.Or(t.name, resp.Model, wire.Model), At: began, Took: time.Since(began),
 			FirstByte: out.firstByte(began), Usage: resp.Usage, FinishReason: resp.FinishReason}, fail)
 		if fail == nil {
@@ -167,6 +166,15 @@ func (t *target) report(ctx context.Context, req Request, a Attempt, fail *failu
 	if t.cfg.Attempted != nil {
 		t.cfg.Attempted(a)
 	}
+}
+
+// admitted makes an attempt that the breaker has let through, and passes the outcome to done.
+func (t *target) admitted(ctx context.Context, wire *wireRequest, out *output, done func(error)) (resp Response, fail *failure) {
+	outcome := errEnded // of a panic: without any, the breaker would wait for this attempt for ever
+	defer func() { done(outcome) }()
+	resp, fail = t.attempt(ctx, wire, out)
+	outcome = outcomeOf(ctx, fail)
+	return resp, fail
 }
 
 // attempt makes one HTTP call. Where the server turns out to refuse stream_options, it
