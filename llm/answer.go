@@ -105,11 +105,16 @@ type usage struct {
 	CacheHit float64 `json:"prompt_cache_hit_tokens"` // sent by DeepSeek in place of cached_tokens
 }
 
+// maxTokens is the most tokens that a server is believed to have counted for a call.
+const maxTokens = 1e9
+
 // tokens returns the usage as it is counted here. No more can come from a cache than
 // was sent.
 func (u usage) tokens() Usage {
-	cached := min(max(u.Details.Cached, u.CacheHit, 0), u.Prompt)
-	return Usage{Prompt: int(u.Prompt), Cached: int(cached), Completion: int(u.Completion)}
+	believed := func(n float64) float64 { return min(max(n, 0), maxTokens) }
+	prompt := believed(u.Prompt)
+	cached := min(max(u.Details.Cached, u.CacheHit, 0), prompt)
+	return Usage{Prompt: int(prompt), Cached: int(cached), Completion: int(believed(u.Completion))}
 }
 
 // textOf returns the text of a content, which is a string or a list of parts. A field

@@ -26,6 +26,25 @@ func onLines(chunks string) string {
 	return strings.NewReplacer("data: ", "data: ", `,"`, ",\ndata: \"", `":`, "\"\ndata: :").Replace(chunks)
 }
 
+// A server reports less than no tokens, or more than a number can hold: sums and budgets never shrink by it.
+func TestSenselessUsageIsNotCounted(t *testing.T) {
+	t.Parallel()
+	for reported, want := range map[string]llm.Usage{
+		`{"prompt_tokens":-5,"completion_tokens":-7}`:                                            {},
+		`{"prompt_tokens":1e300,"completion_tokens":3}`:                                          {Prompt: 1e9, Completion: 3},
+		`{"prompt_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":-1}}`: {Prompt: 5, Completion: 3},
+		`{"prompt_tokens":-5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":2}}`: {Completion: 3},
+	} {
+		server := llmtest.New(t)
+		server.Reply(func(llmtest.Call) llmtest.Answer {
+			return llmtest.Answer{Body: events(delta(`{"content":"Hello"}`), `{"choices":[],"usage":`+reported+`}`)}
+		})
+		if resp, _ := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("hello")); resp.Usage != want {
+			t.Errorf("%s: %+v", reported, resp.Usage)
+		}
+	}
+}
+
 // All these streams, as various servers send them, are complete answers.
 func TestStreamsOfManyServersAreRead(t *testing.T) {
 	t.Parallel()
