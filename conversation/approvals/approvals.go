@@ -108,8 +108,11 @@ func (a *Approvals) Ask(ctx context.Context, asked Asking) (due []conversation.D
 		due = nil
 		for _, call := range asked.Calls {
 			q, err := a.insert(ctx, tx, asked, call, string(askers))
-			if err != nil || q.ID == 0 {
+			if err != nil {
 				return err
+			}
+			if q.ID == 0 {
+				continue
 			}
 			sent, err := a.send(ctx, tx, q, q.Message())
 			if err != nil {

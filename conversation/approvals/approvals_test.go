@@ -42,6 +42,25 @@ func asked(t *testing.T, s *conversation.Store, tool string) approvals.Question 
 	return open[0]
 }
 
+// One of two calls was asked about before: the person is asked about the other one now, and not only once the first is
+// answered.
+func TestCallIsAskedAboutBesideOneThatWasAskedBefore(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	q, all := asked(t, s, "pay"), approvals.New(s)
+	ask := approvals.Asking{Run: q.Run, Round: 1, Until: time.Now().Add(time.Hour), Calls: []approvals.Call{
+		{ID: q.CallID, Tool: "pay", Arguments: "{}"}, {ID: "b", Tool: "renew", Arguments: "{}"},
+	}}
+	due, err := all.Ask(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := all.Open(t.Context(), room)
+	if err != nil || len(open) != 2 || len(due) != 1 {
+		t.Errorf("%d open questions, %d messages, %v", len(open), len(due), err)
+	}
+}
+
 // When many answers are given at once, exactly one of them counts.
 func TestOneOfManyAnswersCounts(t *testing.T) {
 	t.Parallel()
