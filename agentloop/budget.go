@@ -110,7 +110,7 @@ func (r *Router) callModel(ctx context.Context, model Model, to budgets.Call, pr
 		}
 	}
 	response, err = model.Complete(ctx, request, emit)
-	if used.Tokens == 0 && (err == nil || response.Text != "") { // the server does not say, or the call was stopped
+	if used.Tokens == 0 && (err == nil || response.Text != "" || response.Reasoning != "") { // the server does not say, or the call was stopped
 		used.add(response.Model, prompt, 0, r.answerTokens(response))
 	}
 	return response, nil, err
@@ -150,9 +150,10 @@ func (r *Router) endReservation(ctx context.Context, reserved *budgets.Reservati
 	return slices.DeleteFunc(warnings, func(w budgets.Use) bool { return w.Scope == budgets.Total || to.Unlimited })
 }
 
-// answerTokens counts the tokens of an answer.
+// answerTokens counts the tokens of an answer, with what the model thought before it.
 func (r *Router) answerTokens(response llm.Response) int {
-	return r.deps.Counter.Message(llm.Message{Role: "assistant", Content: response.Text, ToolCalls: response.ToolCalls})
+	said := r.deps.Counter.Message(llm.Message{Role: "assistant", Content: response.Text, ToolCalls: response.ToolCalls})
+	return said + r.deps.Counter.Text(response.Reasoning)
 }
 
 // requestTokens counts the tokens of a call.

@@ -171,6 +171,47 @@ func TestCallWithoutReportedUsageIsCounted(t *testing.T) {
 	}
 }
 
+// A server that reports no usage lets a model think for long: the budget is charged for the thoughts, and also for those of a
+// call that somebody stops before the first word.
+func TestThoughtsAreCountedWithoutReportedUsage(t *testing.T) {
+	t.Parallel()
+	thought := strings.Repeat("Let me think about that. ", 200)
+	for name, answer := range map[string]llmtest.Answer{
+		"answered": {Reasoning: thought, Text: "Yes.", NoUsage: true},
+		"stopped":  {Reasoning: thought, Text: "Yes.", HoldAt: 2, Hold: make(chan struct{})},
+	} {
+		h := newCapped(t, budgets.Config{SessionTokens: 1_000_000})
+		h.server.Script(answer)
+		h.say(room, "Are you sure?")
+		if answer.Hold != nil {
+			until(t, "the model thinks", func() bool {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				return h.thought[room] != ""
+			})
+			h.say(room, "/stop")
+		}
+		h.reply(room)
+		used, err := h.deps.Budgets.Store.Of(t.Context(), "", room)
+		if err != nil || used[0].Used < 1000 {
+			t.Errorf("%s: %+v, %v", name, used, err)
+		}
+	}
+}
+
+// A model thinks up to its limit of tokens and answers nothing: /usage and the statistics show what that has cost.
+func TestFailedCallCountsInTheSumsOfItsRun(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.server.Script(llmtest.Answer{Reasoning: "Let me think.", FinishReason: "length", Usage: &llm.Usage{Prompt: 9, Cached: 4, Completion: 100}})
+	h.ask(room, "Are you sure?")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if run := h.runs[0]; run.Status != conversation.StatusFailed || run.Prompt != 9 || run.Cached != 4 || run.Completion != 100 {
+		t.Errorf("the run is %s, with %d tokens of the prompt, %d of them cached, and %d of the answer", run.Status, run.Prompt, run.Cached, run.Completion)
+	}
+}
+
 func TestRequestWithoutSessionIsOverBudget(t *testing.T) {
 	t.Parallel()
 	h := newCapped(t, budgets.Config{TotalTokens: 10})

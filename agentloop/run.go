@@ -39,12 +39,9 @@ type answer struct {
 	warnings   []string // for the user, about budgets
 }
 
-// count adds what a model call has cost, and which model was heard.
+// count counts a model call, and notes which model was heard.
 func (a *answer) count(response llm.Response) {
 	a.rounds++
-	a.prompt += response.Usage.Prompt
-	a.cached += response.Usage.Cached
-	a.completion += response.Usage.Completion
 	a.model, a.fallback = response.Model, response.Fallback
 }
 
@@ -360,9 +357,12 @@ func (g *generation) rebuild(contextWindow int, shown *window.List) []llm.Messag
 	return list.Messages
 }
 
-// noteCall adds an attempt at a model call to the steps of the run.
+// noteCall adds an attempt at a model call to the steps of the run, and what it has cost: a failed one may cost as much.
 func (g *generation) noteCall(step steps.Step) {
 	g.answer.steps = append(g.answer.steps, step)
+	g.answer.prompt += step.Prompt
+	g.answer.cached += step.Cached
+	g.answer.completion += step.Completion
 	logCall(g.deps.Log, g.loop.key, g.number, step)
 }
 

@@ -44,9 +44,6 @@ func (a sideCall) ask(ctx context.Context, r *Router, model Model, to budgets.Ca
 func (g *generation) ask(ctx context.Context, a sideCall) (llm.Response, error) {
 	answer, warnings, err := a.ask(ctx, g.loop.router, g.setup.model.Model, g.charge, g.noteCall)
 	g.warn(ctx, warnings)
-	g.answer.prompt += answer.Usage.Prompt
-	g.answer.cached += answer.Usage.Cached
-	g.answer.completion += answer.Usage.Completion
 	return answer, err
 }
 
