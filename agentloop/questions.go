@@ -67,12 +67,12 @@ func (r *Router) watchQuestions(ctx context.Context) {
 }
 
 // sleepUntil waits until questions have to be checked again, and returns false when ctx has
-// ended. next is when one expires, zero for none.
+// ended. next is when one expires, zero for none; after a failure it may be over already.
 func (r *Router) sleepUntil(ctx context.Context, next time.Time, failed bool) bool {
 	var alarm <-chan time.Time
 	if !next.IsZero() || failed {
 		wait := answerCheck
-		if left := next.Sub(r.deps.Store.Now()); !next.IsZero() && left < wait {
+		if left := next.Sub(r.deps.Store.Now()); !failed && !next.IsZero() && left < wait {
 			wait = max(left, time.Millisecond)
 		}
 		timer := time.NewTimer(wait)
