@@ -74,7 +74,7 @@ type chunk struct {
 type choice struct {
 	Index        int    `json:"index"`
 	Delta        delta  `json:"delta"`
-	Message      delta  `json:"message"` // holds the whole answer when it is not a stream
+	Message      delta  `json:"message"` // holds the whole answer when it is not a stream; some servers repeat there what has come of one
 	FinishReason string `json:"finish_reason"`
 }
 
@@ -86,6 +86,14 @@ type delta struct {
 	Images    any             `json:"images"`            // sent by OpenRouter: a list of parts
 	ToolCalls []toolCallDelta `json:"tool_calls"`
 }
+
+// isEmpty reports whether a delta holds no piece of the answer.
+func (d *delta) isEmpty() bool {
+	return isNothing(d.Content) && isNothing(d.Refusal) && isNothing(d.Reasoning) && isNothing(d.Thought) && isNothing(d.Images) && len(d.ToolCalls) == 0
+}
+
+// isNothing reports whether a field of a delta is missing or an empty text.
+func isNothing(field any) bool { return field == nil || field == "" }
 
 type toolCallDelta struct {
 	Index    *int   `json:"index"`
@@ -151,6 +159,7 @@ type answer struct {
 	finishing   func() // called once the finish reason has arrived
 
 	calls    callList
+	streamed bool // a delta held a piece of the answer, so that no message does
 	finish   string
 	thinking thinking
 
@@ -223,7 +232,11 @@ func isMistyped(err error) bool {
 }
 
 func (a *answer) choose(c choice) {
+	a.streamed = a.streamed || !c.Delta.isEmpty()
 	for _, d := range []*delta{&c.Delta, &c.Message} {
+		if d == &c.Message && a.streamed {
+			break
+		}
 		if thought := textOf(d.Thought); thought != "" { // some servers give both
 			a.think(thought)
 		} else {

@@ -63,7 +63,9 @@ func TestErrorBehindAnAnswerIsIgnored(t *testing.T) {
 	const finish = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
 	for _, behind := range []string{`{"error":{"message":"the usage can't be counted","code":500}}`, "upstream closed"} {
 		server := llmtest.New(t)
-		server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Body: events(delta(`{"content":"Hello"}`), finish, behind)} })
+		server.Reply(func(llmtest.Call) llmtest.Answer {
+			return llmtest.Answer{Body: events(delta(`{"content":"Hello"}`), finish, behind)}
+		})
 		resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("hello"))
 		if resp.Text != "Hello" || resp.FinishReason != "stop" || shown != "Hello" || server.Served() != 1 {
 			t.Errorf("%s: %+v after %d calls, shown %q", behind, resp, server.Served(), shown)

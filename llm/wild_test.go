@@ -26,6 +26,22 @@ func onLines(chunks string) string {
 	return strings.NewReplacer("data: ", "data: ", `,"`, ",\ndata: \"", `":`, "\"\ndata: :").Replace(chunks)
 }
 
+// Perplexity repeats in each chunk, as a message, all that has come of the answer: the person reads each word once.
+func TestMessageBesideADeltaIsNotReadTwice(t *testing.T) {
+	t.Parallel()
+	chunk := func(piece, all, finish string) string {
+		return `{"choices":[{"index":0,"finish_reason":` + finish + `,"message":{"role":"assistant","content":"` + all + `"},"delta":{"role":"assistant","content":"` + piece + `"}}]}`
+	}
+	server := llmtest.New(t)
+	server.Reply(func(llmtest.Call) llmtest.Answer {
+		return llmtest.Answer{Body: events(chunk("", "", "null"), chunk("Hel", "Hel", "null"), chunk("lo", "Hello", "null"), chunk("", "Hello", `"stop"`))}
+	})
+	resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("hello"))
+	if resp.Text != "Hello" || shown != "Hello" || resp.FinishReason != "stop" {
+		t.Errorf("%+v, shown %q", resp, shown)
+	}
+}
+
 // A server reports less than no tokens, or more than a number can hold: sums and budgets never shrink by it.
 func TestSenselessUsageIsNotCounted(t *testing.T) {
 	t.Parallel()
