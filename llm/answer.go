@@ -295,6 +295,11 @@ func (a *answer) response(model string) (Response, error) {
 	thought, text := a.thinking.rest()
 	a.think(thought)
 	a.write(text)
+	if thought, text, is := splitThought(a.out.text()); is && a.out.thought() == "" {
+		a.out.reset()
+		a.out.think(thought)
+		a.out.write(text)
+	}
 	r := Response{
 		FinishReason: a.finish,
 		Usage:        a.usage.tokens(),

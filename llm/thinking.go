@@ -81,6 +81,18 @@ func (t *thinking) rest() (thought, answer string) {
 	return "", held
 }
 
+// splitThought divides a text that begins in the middle of a thought: chat templates of some models (DeepSeek R1, QwQ) end with
+// the mark that begins it, so that the answer has only the mark that ends it, on a line of its own.
+func splitThought(text string) (thought, answer string, is bool) {
+	for _, marks := range thoughtMarks {
+		thought, answer, is = strings.Cut(text, "\n"+marks[1]+"\n")
+		if is && !strings.Contains(thought, marks[0]) {
+			return thought, strings.TrimLeft(answer, " \t\r\n"), true
+		}
+	}
+	return "", text, false
+}
+
 // partOfMark returns how many bytes at the end of a text may be the beginning of a mark.
 func partOfMark(text, mark string) int {
 	for n := min(len(text), len(mark)-1); n > 0; n-- {

@@ -41,6 +41,25 @@ func TestReasoningIsKeptApartFromTheAnswer(t *testing.T) {
 	}
 }
 
+// The chat template of the model has begun the thought already, so that the answer holds its end alone: the person does not
+// read the thought, and an answer that is about such marks stays as it is.
+func TestThoughtWithoutABeginningIsKeptApart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, wantThought, want string }{
+		{"first this\nthen that\n</think>\n\nIt is so.", "first this\nthen that", "It is so."},
+		{"first this\n</think>\nA thought ends with\n</think>\n", "first this", "A thought ends with\n</think>\n"},
+		{"It ends with `</think>`.\nSo do others.", "", "It ends with `</think>`.\nSo do others."},
+		{"Write:\n```\n<think>\nfirst\n</think>\n```\n", "", "Write:\n```\n<think>\nfirst\n</think>\n```\n"},
+	} {
+		server := llmtest.New(t)
+		server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: c.text} })
+		resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("why?"))
+		if resp.Reasoning != c.wantThought || resp.Text != c.want || shown != c.want {
+			t.Errorf("%q: thought %q, answer %q, shown %q", c.text, resp.Reasoning, resp.Text, shown)
+		}
+	}
+}
+
 func TestReasoningAloneIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
