@@ -41,10 +41,23 @@ func (b *background) start(ctx context.Context, workers *sync.WaitGroup) {
 				case do := <-b.queue:
 					b.run(ctx, do)
 				case <-ctx.Done():
+					b.end(ctx)
 					return
 				}
 			}
 		})
+	}
+}
+
+// end runs the tasks that wait, whose context has ended: somebody may wait for one of them.
+func (b *background) end(ctx context.Context) {
+	for {
+		select {
+		case do := <-b.queue:
+			b.run(ctx, do)
+		default:
+			return
+		}
 	}
 }
 
