@@ -107,6 +107,7 @@ type toolCallDelta struct {
 type usage struct {
 	Prompt     float64 `json:"prompt_tokens"`
 	Completion float64 `json:"completion_tokens"`
+	Total      float64 `json:"total_tokens"`
 	Details    struct {
 		Cached float64 `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
@@ -117,12 +118,17 @@ type usage struct {
 const maxTokens = 1e9
 
 // tokens returns the usage as it is counted here. No more can come from a cache than
-// was sent.
+// was sent. Gemini and xAI leave what the model has thought out of the completion, and
+// count it in the total alone.
 func (u usage) tokens() Usage {
 	believed := func(n float64) float64 { return min(max(n, 0), maxTokens) }
 	prompt := believed(u.Prompt)
 	cached := min(max(u.Details.Cached, u.CacheHit, 0), prompt)
-	return Usage{Prompt: int(prompt), Cached: int(cached), Completion: int(believed(u.Completion))}
+	completion := believed(u.Completion)
+	if prompt > 0 {
+		completion = max(completion, believed(u.Total-prompt))
+	}
+	return Usage{Prompt: int(prompt), Cached: int(cached), Completion: int(completion)}
 }
 
 // textOf returns the text of a content, which is a string or a list of parts. A field

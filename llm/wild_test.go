@@ -42,6 +42,26 @@ func TestMessageBesideADeltaIsNotReadTwice(t *testing.T) {
 	}
 }
 
+// Gemini and xAI count the thoughts of a model in the total of the tokens alone: sums and budgets have them nevertheless, since
+// they are paid for.
+func TestThoughtsInTheTotalAreCounted(t *testing.T) {
+	t.Parallel()
+	for reported, want := range map[string]llm.Usage{
+		`{"prompt_tokens":21,"completion_tokens":0,"total_tokens":81}`:                                                        {Prompt: 21, Completion: 60},
+		`{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,"completion_tokens_details":{"reasoning_tokens":94}}`:   {Prompt: 32, Completion: 103},
+		`{"prompt_tokens":32,"completion_tokens":103,"total_tokens":135,"completion_tokens_details":{"reasoning_tokens":94}}`: {Prompt: 32, Completion: 103},
+		`{"prompt_tokens":0,"completion_tokens":3,"total_tokens":135}`:                                                        {Completion: 3},
+	} {
+		server := llmtest.New(t)
+		server.Reply(func(llmtest.Call) llmtest.Answer {
+			return llmtest.Answer{Body: events(delta(`{"content":"Hello"}`), `{"choices":[],"usage":`+reported+`}`)}
+		})
+		if resp, _ := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("hello")); resp.Usage != want {
+			t.Errorf("%s: %+v", reported, resp.Usage)
+		}
+	}
+}
+
 // A server reports less than no tokens, or more than a number can hold: sums and budgets never shrink by it.
 func TestSenselessUsageIsNotCounted(t *testing.T) {
 	t.Parallel()
