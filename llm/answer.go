@@ -301,7 +301,7 @@ func (a *answer) response(model string) (Response, error) {
 	thought, text := a.thinking.rest()
 	a.think(thought)
 	a.write(text)
-	if thought, text, is := splitThought(a.out.text()); is && a.out.thought() == "" {
+	if thought, text, is := splitThought(a.out.text()); is && a.out.thought() == "" && !a.out.final {
 		a.out.reset()
 		a.out.think(thought)
 		a.out.write(text)

@@ -54,7 +54,7 @@ func (c *Client) Model() string { return c.chain[0].label() }
 // Complete returns at once with the text so far, without tool calls, and an error that
 // wraps the cause of ctx.
 func (c *Client) Complete(ctx context.Context, req Request, emit func(Delta)) (Response, error) {
-	out := &output{emit: emit}
+	out := &output{emit: emit, final: req.Final}
 	var first, failed *failure
 	for rest := c.chain; len(rest) > 0; {
 		t := rest[0]
@@ -111,6 +111,7 @@ func (c *Client) complete(ctx context.Context, t *target, req Request, out *outp
 // output is the text of the answer as the caller has seen it.
 type output struct {
 	emit     func(Delta)
+	final    bool // see Request.Final
 	sb       strings.Builder
 	thoughts strings.Builder // what the model has thought
 	first    time.Time       // when the first piece of the answer arrived; zero before

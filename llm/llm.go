@@ -61,6 +61,10 @@ type Request struct {
 	// helps servers that are known to take one to find what they have read; "" = none.
 	CacheKey string
 
+	// Final says that the caller can't take back text that was emitted. Text that turns out to
+	// be a thought at its end then stays text.
+	Final bool
+
 	// Attempted, if it is not nil, is called after every attempt, from the calling
 	// goroutine.
 	Attempted func(Attempt)

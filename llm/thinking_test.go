@@ -57,6 +57,16 @@ func TestThoughtWithoutABeginningIsKeptApart(t *testing.T) {
 		if resp.Reasoning != c.wantThought || resp.Text != c.want || shown != c.want {
 			t.Errorf("%q: thought %q, answer %q, shown %q", c.text, resp.Reasoning, resp.Text, shown)
 		}
+		final := ask("why?") // a program that has read the text can't be told to forget it
+		final.Final = true
+		_, err := llm.NewClient(fastRetries(server), nil).Complete(t.Context(), final, func(d llm.Delta) {
+			if d.Reset {
+				t.Errorf("%q was taken back", c.text)
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -191,7 +191,9 @@ func (s *statelessResponse) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	s.out.streams = true
 	s.out.begin()
-	answer, err := s.c.Complete(ctx, s.model, s.call, func(d llm.Delta) {
+	call := s.call
+	call.Final = true
+	answer, err := s.c.Complete(ctx, s.model, call, func(d llm.Delta) {
 		switch {
 		case d.Reset && events != nil:
 			cancel(errBrokenOff)

@@ -225,7 +225,9 @@ func (s stateless) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 			cancel(err)
 		}
 	}
-	response, err := s.c.Complete(ctx, s.model, s.call, func(d llm.Delta) {
+	call := s.call
+	call.Final = true
+	response, err := s.c.Complete(ctx, s.model, call, func(d llm.Delta) {
 		switch {
 		case d.Reset:
 			cancel(errBrokenOff)
