@@ -168,6 +168,7 @@ type answer struct {
 	streamed bool // a delta held a piece of the answer, so that no message does
 	finish   string
 	thinking thinking
+	marked   bool // the text holds what may be the end of a thought
 
 	pictures     []Image
 	pictureBytes int
@@ -282,12 +283,30 @@ func (a *answer) think(text string) {
 
 // write adds a piece of text and cuts it where the room ends.
 func (a *answer) write(text string) {
+	defer a.findThought(len(a.out.text()))
 	if room := max(a.room, 0); len(text) > room {
 		a.out.write(text[:runeStart(text, room)])
 	} else {
 		a.out.write(text)
 	}
 	a.room -= len(text)
+}
+
+// findThought takes a thought without a beginning out of the text, once something has come behind its end. before is the length
+// of the text that was looked through before.
+func (a *answer) findThought(before int) {
+	all := a.out.text()
+	if a.out.final || a.out.thoughts.Len() > 0 {
+		return
+	}
+	if a.marked = a.marked || strings.Contains(all[max(0, before-longestMark):], "</think"); !a.marked {
+		return
+	}
+	if thought, text, is := splitThought(all); is && text != "" {
+		a.out.reset()
+		a.out.think(thought)
+		a.out.write(text)
+	}
 }
 
 // hasBegun reports whether anything was said.
@@ -301,11 +320,6 @@ func (a *answer) response(model string) (Response, error) {
 	thought, text := a.thinking.rest()
 	a.think(thought)
 	a.write(text)
-	if thought, text, is := splitThought(a.out.text()); is && a.out.thought() == "" && !a.out.final {
-		a.out.reset()
-		a.out.think(thought)
-		a.out.write(text)
-	}
 	r := Response{
 		FinishReason: a.finish,
 		Usage:        a.usage.tokens(),

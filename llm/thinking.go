@@ -6,6 +6,9 @@ import "strings"
 // leaves it in the text.
 var thoughtMarks = [][2]string{{"<think>", "</think>"}, {"<thinking>", "</thinking>"}}
 
+// longestMark is at least the length of a mark with the ends of the lines around it.
+const longestMark = 16
+
 // thinking divides a text that comes in pieces into what the model thinks at its beginning,
 // between marks, and its answer. A mark may be cut anywhere.
 type thinking struct {

@@ -52,10 +52,12 @@ func TestThoughtWithoutABeginningIsKeptApart(t *testing.T) {
 		{"Write:\n```\n<think>\nfirst\n</think>\n```\n", "", "Write:\n```\n<think>\nfirst\n</think>\n```\n"},
 	} {
 		server := llmtest.New(t)
-		server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: c.text} })
-		resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("why?"))
-		if resp.Reasoning != c.wantThought || resp.Text != c.want || shown != c.want {
-			t.Errorf("%q: thought %q, answer %q, shown %q", c.text, resp.Reasoning, resp.Text, shown)
+		for _, pieces := range []int{1, 3, len(c.text)} {
+			server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: c.text, Pieces: pieces} })
+			resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("why?"))
+			if resp.Reasoning != c.wantThought || resp.Text != c.want || shown != c.want {
+				t.Errorf("%q in %d pieces: thought %q, answer %q, shown %q", c.text, pieces, resp.Reasoning, resp.Text, shown)
+			}
 		}
 		final := ask("why?") // a program that has read the text can't be told to forget it
 		final.Final = true
