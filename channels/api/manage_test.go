@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -382,5 +383,35 @@ func TestRequestsOfOneSessionShowNothingOfOthers(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A program that reads a conversation from its beginning gets every message once, page by page. With
+// after=0 it got the newest page, and took that for the whole conversation.
+func TestConversationIsReadFromItsBeginning(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	for _, text := range []string{"one", "two", "three", "four", "five"} {
+		g.post("api:log", object{"run": false, "text": text})
+	}
+	for bounds, want := range map[string]string{
+		"":          "user: one|user: two|user: three|user: four|user: five",
+		"&before=4": "user: one|user: two|user: three",
+	} {
+		var read []string
+		for after, more := 0, true; more; {
+			page := g.get("/sessions/api:log/messages?limit=2&after=" + strconv.Itoa(after) + bounds)
+			read = append(read, contents(page)...)
+			list := page["messages"].([]any)
+			after = int(list[len(list)-1].(object)["seq"].(float64))
+			more, _ = page["more"].(bool)
+		}
+		if got := strings.Join(read, "|"); got != want {
+			t.Errorf("with %q: %s", bounds, got)
+		}
+	}
+	first, _ := connectMCP(t, g.overHTTP("")).call("read_messages", object{"session": "api:log", "after": 0, "limit": 2})
+	if got := strings.Join(contents(first), "|"); got != "user: one|user: two" {
+		t.Errorf("over MCP: %s", got)
 	}
 }

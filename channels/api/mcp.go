@@ -110,13 +110,16 @@ type mcpRead struct {
 	Session      string `json:"session,omitempty" jsonschema:"the key of the session whose active conversation is read"`
 	Conversation string `json:"conversation,omitempty" jsonschema:"the id of the conversation, in place of a session"`
 	Before       int64  `json:"before,omitempty" jsonschema:"only messages before this seq"`
-	After        int64  `json:"after,omitempty" jsonschema:"only messages behind this seq, the oldest first"`
+	After        *int64 `json:"after,omitempty" jsonschema:"only messages behind this seq, the oldest first; 0 for the beginning"`
 	Limit        int    `json:"limit,omitempty" jsonschema:"how many at most, up to 200; default 50"`
 	Tools        bool   `json:"tools,omitempty" jsonschema:"with the calls of tools and their results"`
 }
 
 func (c *Channel) mcpRead(ctx context.Context, _ *mcp.CallToolRequest, in mcpRead) (any, error) {
-	stretch := Stretch{View: "user", Limit: within(in.Limit, 50, 200), Before: max(in.Before, 0), After: max(in.After, 0)}
+	stretch := Stretch{View: "user", Limit: within(in.Limit, 50, 200), Before: max(in.Before, 0)}
+	if in.After != nil {
+		stretch.After, stretch.forward = max(*in.After, 0), true
+	}
 	if in.Tools {
 		stretch.View = "talk"
 	}

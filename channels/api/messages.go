@@ -30,14 +30,23 @@ type Stretch struct {
 	View   string `query:"view" enum:"user,talk,all,window" default:"user" doc:"user: what people read; talk: with tool calls; all: everything stored, with internal and replaced messages; window: what the model would be sent now"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"50" doc:"The most messages of a page. A page of long messages has fewer"`
 	Before int64  `query:"before" minimum:"1" doc:"Only those before this seq"`
-	After  int64  `query:"after" minimum:"0" doc:"Only those behind this seq, the oldest first"`
+	After  int64  `query:"after" minimum:"0" doc:"Only those behind this seq, the oldest first; 0 for the beginning"`
+
+	forward bool // after is given
+}
+
+// Resolve reads which parameters are given. huma calls it with the request.
+func (s *Stretch) Resolve(ctx huma.Context) []error {
+	u := ctx.URL()
+	s.forward = u.Query().Has("after")
+	return s.MetadataFilter.Resolve(ctx)
 }
 
 // query returns what a request asks for of a conversation.
 func (s Stretch) query(id string) conversation.MessageQuery {
 	views := map[string]conversation.View{"user": conversation.ViewPeople, "talk": conversation.ViewTalk, "all": conversation.ViewAll}
 	return conversation.MessageQuery{
-		Conversation: id, View: views[s.View], Before: s.Before, After: s.After, Forward: s.After > 0 && s.Before == 0,
+		Conversation: id, View: views[s.View], Before: s.Before, After: s.After, Forward: s.forward,
 		Metadata: s.wanted, Limit: s.Limit,
 	}
 }
