@@ -229,7 +229,7 @@ func (s stateless) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 	call.Final = true
 	response, err := s.c.Complete(ctx, s.model, call, func(d llm.Delta) {
 		switch {
-		case d.Reset:
+		case d.Reset && events != nil: // else only a thought is void, which was not sent
 			cancel(errBrokenOff)
 		case d.Text != "":
 			send(s.chunk(&chatMessage{Content: &d.Text}, nil))

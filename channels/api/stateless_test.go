@@ -184,6 +184,23 @@ func TestBrokenStatelessStreamEndsWithAnError(t *testing.T) {
 	}
 }
 
+// A call whose model had only thought so far is repeated: the client has seen nothing of it, and got an
+// error instead of the answer.
+func TestStatelessStreamGoesOnAfterALostThought(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	for path, input := range map[string]string{
+		"/v1/chat/completions": `"messages":[{"role":"user","content":"a story"}]`,
+		"/v1/responses":        `"input":"a story"`,
+	} {
+		g.model.Script(llmtest.Answer{Reasoning: "Which one?", Text: "Never.", CutAfter: 2}, llmtest.Answer{Text: "Once.", Pieces: 1})
+		r := g.do("POST", path, `{"stream":true,`+input+`}`)
+		if r.status != http.StatusOK || !strings.Contains(r.text, "Once.") {
+			t.Errorf("%s: %d %s", path, r.status, r.text)
+		}
+	}
+}
+
 // All errors under /v1 have OpenAI's format, also those of the server in front of the API.
 func TestErrorsUnderV1HaveOpenAIsShape(t *testing.T) {
 	t.Parallel()
