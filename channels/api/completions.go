@@ -197,6 +197,7 @@ func (d completion) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 		_ = s.Send(event("", asOpenAIError(err).body())) // a client that is gone has ended it
 		return
 	}
+	s.text = saidOf(a.Text, s.text)
 	last := s.turnTo(a.Text)
 	if pictures := chatImagesOf(d.c.picturesOf(r.Context(), a)); len(pictures) > 0 {
 		last = append(last, s.chunk(&chatMessage{Images: pictures}, nil))
@@ -208,6 +209,15 @@ func (d completion) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 		last = append(last, event("", s.answer([]choice{}, usageOfAnswer(a))))
 	}
 	_ = s.Send(append(last, httpserver.Event{Data: "[DONE]"})...)
+}
+
+// saidOf returns what a stream has sent of an answer. An answer that was stopped or broke off is
+// stored without the spaces at its ends, which were sent.
+func saidOf(answer, sent string) string {
+	if trimmed := strings.TrimSpace(sent); strings.HasPrefix(answer, trimmed) && !strings.HasPrefix(answer, sent) {
+		return trimmed
+	}
+	return sent
 }
 
 func (s *chunkStream) progress(p activity.Progress) error {

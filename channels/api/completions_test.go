@@ -86,6 +86,50 @@ func TestStreamedTextsBeforeAndAfterAToolCallAreParagraphs(t *testing.T) {
 	}
 }
 
+// A stream of a stopped answer goes on with the word that it was stopped. What models begin and end with,
+// such as an empty line, made it say the whole answer again.
+func TestStreamOfAStoppedAnswerSaysItOnce(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	held := llmtest.Answer{Text: "\n\nOnce upon a time", Pieces: 2, HoldAt: 2, Hold: hold}
+	g.model.Script(held, held)
+	stop := func(s *stream, began func(sent) bool) (events []sent) {
+		for {
+			e, ok := s.next()
+			if events = append(events, e); !ok {
+				t.Fatalf("the stream ended with %+v", events)
+			}
+			if began(e) {
+				break
+			}
+		}
+		if r := g.ask("api:tales", "/stop"); r.status != http.StatusOK {
+			t.Fatalf("%d %s", r.status, r.text)
+		}
+		return append(events, s.rest()...)
+	}
+
+	chunks := stop(g.open("POST", "/v1/chat/completions", `{"user":"tales","stream":true,"messages":[{"role":"user","content":"a story"}]}`),
+		func(e sent) bool { return strings.Contains(e.data, "Once") })
+	var text strings.Builder
+	for _, e := range chunks[:len(chunks)-1] {
+		content, _ := e.object(t)["choices"].([]any)[0].(object)["delta"].(object)["content"].(string)
+		text.WriteString(content)
+	}
+	if n := strings.Count(text.String(), "Once"); n != 1 || !strings.HasSuffix(text.String(), "Stopped.") {
+		t.Errorf("the chunks make %q", text.String())
+	}
+
+	events := stop(g.open("POST", "/v1/responses", `{"conversation":"tales","stream":true,"input":"a story"}`),
+		func(e sent) bool { return e.name == "response.output_text.delta" })
+	last := events[len(events)-1].object(t)["response"].(object)
+	if output := last["output"].([]any); len(output) != 1 || strings.Count(outputText(last), "Once") != 1 {
+		t.Errorf("the response has %v", output)
+	}
+}
+
 // The reason why an answer was cut is passed on as the model's server gave it, without a notice in the
 // text.
 func TestFinishReasonOfACutAnswer(t *testing.T) {

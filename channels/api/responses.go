@@ -262,6 +262,7 @@ func (s *sessionResponse) whole(w http.ResponseWriter, r *http.Request) {
 
 // end ends the response with an answer. Of a stream a part of its text was said.
 func (s *sessionResponse) end(ctx context.Context, a kept.Answer) {
+	s.text = saidOf(a.Text, s.text)
 	s.turnTo(a.Text)
 	s.out.Model, s.out.New, s.out.Warnings = cmp.Or(a.Model, s.out.Model), a.Began, a.Warnings
 	usage := llm.Usage{Prompt: a.Prompt, Completion: a.Completion}
