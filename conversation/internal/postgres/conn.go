@@ -128,10 +128,18 @@ func checkNamedValue(arg *driver.NamedValue) (err error) {
 	if arg.Value, err = driver.DefaultParameterConverter.ConvertValue(arg.Value); err != nil {
 		return err
 	}
-	if value, is := arg.Value.(bool); is {
+	switch value := arg.Value.(type) {
+	case bool:
 		arg.Value = flag(value)
+	case string:
+		arg.Value = validText(value)
 	}
 	return nil
+}
+
+// validText returns text with U+FFFD in place of invalid UTF-8 and NUL bytes, which the server refuses.
+func validText(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 // PrepareContext implements driver.ConnPrepareContext. It does nothing on the server: pgx prepares each

@@ -29,6 +29,19 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// Text that the server can't hold is stored and looked for with U+FFFD in it, so that an id or a word of a
+// request with such bytes finds nothing, as in SQLite, and the request does not fail.
+func TestTextIsMadeValid(t *testing.T) {
+	t.Parallel()
+	db := open(t, postgrestest.Database(t))
+	for _, text := range []string{"a\x00b", "a\xffb"} {
+		var got string
+		if err := db.QueryRowContext(t.Context(), `SELECT CAST(? AS text)`, text).Scan(&got); err != nil || got != "a\uFFFDb" {
+			t.Errorf("%q becomes %q, %v", text, got, err)
+		}
+	}
+}
+
 // Values come back as they were stored, and as SQLite returns them: flags are integers.
 func TestValuesAreKept(t *testing.T) {
 	t.Parallel()
