@@ -177,15 +177,29 @@ func insertMessage(ctx context.Context, tx db.Tx, conversation int64, m Message)
 	return InsertMessage(ctx, tx, conversation, m)
 }
 
+// withValidText returns the message with texts that the database can hold, also in its columns of JSON.
+func (m Message) withValidText() Message {
+	for _, text := range []*string{&m.Content, &m.Reasoning, &m.ToolCallID, &m.ToolName, &m.SourceID, &m.Sender.ID, &m.Sender.Name} {
+		*text = db.Text(*text)
+	}
+	m.ToolCalls, m.Images, m.Files = slices.Clone(m.ToolCalls), slices.Clone(m.Images), slices.Clone(m.Files)
+	for i, c := range m.ToolCalls {
+		m.ToolCalls[i] = ToolCall{ID: db.Text(c.ID), Name: db.Text(c.Name), Arguments: db.Text(c.Arguments)}
+	}
+	for i := range m.Images {
+		m.Images[i].Name = db.Text(m.Images[i].Name)
+	}
+	for i := range m.Files {
+		f := &m.Files[i]
+		f.Name, f.MediaType, f.Problem = db.Text(f.Name), db.Text(f.MediaType), db.Text(f.Problem)
+	}
+	return m
+}
+
 // InsertMessage stores a message with the State and SetAside that it has in the conversation with a row
 // id, for the packages below this one, and returns it as it is read back.
 func InsertMessage(ctx context.Context, tx db.Tx, conversation int64, m Message) (Message, error) {
-	m.Content, m.Reasoning = db.Text(m.Content), db.Text(m.Reasoning)
-	m.ToolCallID, m.ToolName = db.Text(m.ToolCallID), db.Text(m.ToolName)
-	m.ToolCalls = slices.Clone(m.ToolCalls)
-	for i, call := range m.ToolCalls {
-		m.ToolCalls[i] = ToolCall{ID: db.Text(call.ID), Name: db.Text(call.Name), Arguments: db.Text(call.Arguments)}
-	}
+	m = m.withValidText()
 	m, err := addFiles(ctx, tx, conversation, m)
 	if err != nil {
 		return m, err

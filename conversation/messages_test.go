@@ -2,6 +2,7 @@ package conversation_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/catalog"
+	"parley/conversation/search"
 	"parley/conversation/storetest"
 )
 
@@ -100,5 +102,37 @@ func TestAConversationIsFoundByTheBeginningOfItsID(t *testing.T) {
 		if _, err := catalog.New(s).Find(t.Context(), id); err == nil {
 			t.Errorf("%q was found", id)
 		}
+	}
+}
+
+// A model's server may send any bytes in the calls of tools. On PostgreSQL a run with a NUL in the id of a
+// call could never be stored, so that its session got no answer any more, and one in the arguments made
+// searches fail.
+func TestMessagesHoldTextOfEveryEngine(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	storetest.CommitTurn(t, s, task, "look it up", func(run *conversation.Run) {
+		last := len(run.Messages) - 1
+		run.Messages = slices.Insert(run.Messages, last,
+			conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "call\x00", Name: "f\xff", Arguments: "{\x00"}}},
+			conversation.Message{Role: conversation.RoleTool, ToolCallID: "call\x00", ToolName: "f\xff", Content: "found"})
+	})
+	active, err := s.Active(t.Context(), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := s.Messages(t.Context(), conversation.MessageQuery{Conversation: active.ID, View: conversation.ViewAll})
+	if err != nil || len(page.Messages) != 4 {
+		t.Fatalf("%d messages, %v", len(page.Messages), err)
+	}
+	asked, result := page.Messages[1], page.Messages[2]
+	want := conversation.ToolCall{ID: "call\uFFFD", Name: "f\uFFFD", Arguments: "{\uFFFD"}
+	if asked.ToolCalls[0] != want || result.ToolCallID != want.ID || result.ToolName != want.Name {
+		t.Errorf("read back %+v, and the result of %q", asked.ToolCalls, result.ToolCallID)
+	}
+	storetest.Chores(t, s)
+	found, err := search.New(s).Find(t.Context(), search.Query{Key: task, Words: "found", ExceptTool: "another", Limit: 5})
+	if err != nil || len(found) != 1 {
+		t.Errorf("the search finds %d, %v", len(found), err)
 	}
 }
