@@ -149,6 +149,39 @@ func TestTwoTabsAgree(t *testing.T) {
 	two.clean()
 }
 
+// A tab shows the version of a message that is chosen in another tab, however often that is. From the
+// second time within ten seconds on, it showed neither version.
+func TestTabFollowsTheVersionsChosenInAnother(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	one := openTab(t)
+	one.open(g.URL)
+	one.say("first")
+	one.answers(1)
+	two := one.another()
+	two.open(eval[string](one, "location.href"))
+	two.answers(1)
+	send := func(what, fields string) {
+		eval[bool](one, "(fetch(location.pathname + '/"+what+"', {method: 'POST', headers: {Accept: 'application/json'}, body: new URLSearchParams("+fields+")}), true)")
+	}
+	both := func(want string) {
+		for _, tab := range []*tab{one, two} {
+			tab.await("[...document.querySelectorAll('#messages .bubble')].map((e) => e.textContent).join() === '" + want + "'")
+			tab.answers(1)
+		}
+	}
+	send("edit", "{seq: 1, text: 'second', id: 'an-edit-1'}")
+	both("second")
+	for range 2 {
+		send("version", "{seq: 1}")
+		both("first")
+		send("version", "{seq: 3}")
+		both("second")
+	}
+	one.clean()
+	two.clean()
+}
+
 // The page reconnects by itself after the gateway was killed in the middle of an answer. It
 // keeps messages that were written meanwhile, with their files, and sends each once.
 func TestThePageSurvivesTheGateway(t *testing.T) {

@@ -200,11 +200,16 @@ func (s *stream) entries(u *update, t view) error {
 	if slices.Equal(ids, s.shown.ids) {
 		return nil
 	}
+	before := s.shown.ids
 	s.shown.ids = ids
 	list := []change{}
 	for _, e := range t.entries {
 		c := change{ID: e.ID}
-		if !has(s.at, e) {
+		isThere := slices.Contains(before, e.ID)
+		if before == nil { // the page has what its position says
+			isThere = has(s.at, e)
+		}
+		if !isThere {
 			e.Action = "/chat/" + s.name + "/messages"
 			html, err := templates.Fragment("entry", e)
 			if err != nil {

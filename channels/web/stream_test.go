@@ -103,6 +103,24 @@ func TestStreamRemovesMessagesThatWereTakenBack(t *testing.T) {
 	})
 }
 
+// A page that is open in another tab gets the messages of a version that is chosen, also when it was on
+// the page before. It had to load again for them, and did not twice within ten seconds.
+func TestStreamBringsAChosenVersionBack(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.model.Reply(llmtest.Echo)
+	h.ask("v", "One")
+	h.edit("v", "1", "Two")
+	s := h.follow("v", "/0/0")
+	s.until(func(u update) bool { return u.brings("echo: Two") })
+	for range 2 {
+		h.choose("v", "1")
+		s.until(func(u update) bool { return u.brings("echo: One") })
+		h.choose("v", "3")
+		s.until(func(u update) bool { return u.brings("echo: Two") })
+	}
+}
+
 // A page is told to reload when a new conversation begins.
 func TestStreamReportsANewConversation(t *testing.T) {
 	t.Parallel()
