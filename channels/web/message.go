@@ -95,14 +95,15 @@ func (c *Channel) form(r *http.Request, key conversation.Key) (fields map[string
 			return nil, nil, arrived(err)
 		}
 		if part.FormName() != "file" {
-			text, err := io.ReadAll(io.LimitReader(part, hosted.MaxText*utf8.UTFMax+1))
+			raw, err := io.ReadAll(io.LimitReader(part, hosted.MaxText*(utf8.UTFMax+1)))
+			text := strings.ReplaceAll(string(raw), "\r\n", "\n")
 			if err == nil {
-				err = checkText(strings.TrimSpace(string(text)))
+				err = checkText(strings.TrimSpace(text))
 			}
 			if err != nil {
 				return nil, nil, arrived(err)
 			}
-			fields[part.FormName()] = string(text)
+			fields[part.FormName()] = text
 			continue
 		}
 		attachment, err := c.upload(r.Context(), key, part, len(list))

@@ -141,6 +141,17 @@ func TestInvalidMessagesAreExplained(t *testing.T) {
 	}
 }
 
+// A text of many lines may be as long as the field takes it: browsers send each line break as two
+// characters, which counted twice.
+func TestLineBreaksOfAMessageCountOnce(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	lines := strings.Repeat("x\n", 128<<10-1) + "xx" // 256 KiB
+	if status, body := h.post("/chat/long/messages", url.Values{"text": {strings.ReplaceAll(lines, "\n", "\r\n")}}, false); status != http.StatusAccepted {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
 func pngOf(side int) []byte {
 	var data bytes.Buffer
 	_ = png.Encode(&data, image.NewGray(image.Rect(0, 0, side, side))) // into memory
