@@ -30,7 +30,7 @@ func (c *Channel) reminderOperations() []operation {
 			Summary:       "Set a reminder",
 			Description: "When it is due, its text becomes a message of the session, which the model answers; the session's events tell of it. " +
 				"Times that are missed while the gateway is off give one message. A repeat with the same Idempotency-Key sets nothing more while the reminder is there.",
-			Errors: []int{http.StatusForbidden, http.StatusConflict},
+			Errors: []int{http.StatusBadRequest, http.StatusForbidden, http.StatusConflict},
 		}, c.setReminder),
 		endpoint(c, huma.Operation{
 			OperationID: "delete-reminder", Method: http.MethodDelete, Path: pathOfSession + "/reminders/{id}", Tags: []string{tagSessions},
@@ -103,8 +103,9 @@ func (c *Channel) setReminder(ctx context.Context, in *setReminder) (*oneReminde
 	if err != nil {
 		return nil, err
 	}
-	if in.IdempotencyKey != "" && !idForm.MatchString(in.IdempotencyKey) {
-		return nil, problem(http.StatusUnprocessableEntity, "The Idempotency-Key %q is not allowed. Allowed: 1 to 128 letters, digits and . _ ~ : @ + = -.", shorten(in.IdempotencyKey))
+	id, err := parseID(in.IdempotencyKey)
+	if err != nil {
+		return nil, err
 	}
 	wanted, err := c.wantedReminder(in)
 	if err != nil {
@@ -112,7 +113,7 @@ func (c *Channel) setReminder(ctx context.Context, in *setReminder) (*oneReminde
 	}
 	call := ""
 	if in.IdempotencyKey != "" {
-		call = in.IdempotencyKey + " " + string(key)
+		call = id + " " + string(key)
 	}
 	set, err := c.Reminders.Add(ctx, conversation.Inbound{Key: key, Sender: conversation.Sender{ID: ChannelName}}, call, wanted)
 	if errors.Is(err, reminders.ErrFull) {

@@ -17,6 +17,10 @@ func TestRemindersAreSetListedAndDeleted(t *testing.T) {
 	if again := g.do("POST", path, daily, "Idempotency-Key: wake"); again.text != r.text {
 		t.Errorf("set again with its key: %d: %s", again.status, again.text)
 	}
+	// Some clients quote the key, as its standard says; everywhere else that is the same key.
+	if again := g.do("POST", path, daily, `Idempotency-Key: "wake"`); again.text != r.text {
+		t.Errorf("set again with its key in quotes: %d: %s", again.status, again.text)
+	}
 	if list, _ := g.do("GET", path, "").object["reminders"].([]any); len(list) != 1 {
 		t.Errorf("listed are %v", list)
 	}
