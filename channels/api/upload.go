@@ -86,7 +86,10 @@ func (c *Channel) postFile(ctx context.Context, in *postFile) (*uploadedFile, er
 		return nil, hosted.ErrClosed
 	}
 	all := files.New(c.Store)
-	most, err := all.Room(ctx, key, c.Files, in.length)
+	most := c.Files.MaxFile // of a repeat, which takes no room
+	if _, err = all.UploadedOnce(ctx, key, id); errors.Is(err, files.ErrNotFound) {
+		most, err = all.Room(ctx, key, c.Files, in.length)
+	}
 	if err != nil {
 		return nil, tooLarge(err)
 	}

@@ -127,6 +127,23 @@ func TestAHugeUploadIsRefusedEarly(t *testing.T) {
 	}
 }
 
+// An upload that has taken the last room of its session is repeated by a program that has got no answer. It
+// was refused as too large for what was left.
+func TestUploadIsRepeatedWhereNoRoomIsLeft(t *testing.T) {
+	t.Parallel()
+	g := start(t, "[files]", "max_file = 1", "max_session = 1")
+	up := func(size int) reply {
+		return g.do("POST", filesOf+"?name=report.txt", strings.Repeat("x", size), "Content-Type: text/plain", "Idempotency-Key: report")
+	}
+	first := up(700 << 10)
+	if again := up(700 << 10); first.status != http.StatusCreated || again.status != http.StatusCreated || again.object["id"] != first.object["id"] {
+		t.Errorf("%d %s, repeated %d %s", first.status, first.text, again.status, again.text)
+	}
+	if r := up(800 << 10); r.status != http.StatusUnprocessableEntity {
+		t.Errorf("another file with the key: %d %s", r.status, r.text)
+	}
+}
+
 // The pictures of an answer are in the reply, in the messages, and in OpenAI's protocol in
 // OpenRouter's format.
 func TestPicturesOfAnAnswerAreInEveryFormatOfIt(t *testing.T) {

@@ -30,6 +30,12 @@ func (f *Files) Uploaded(ctx context.Context, key conversation.Key, ref string) 
 	return f.uploaded(ctx, `ref = ?`, key, ref)
 }
 
+// UploadedOnce returns an upload of PutOnce for a session by its sender's id. The error is
+// ErrNotFound if there is none.
+func (f *Files) UploadedOnce(ctx context.Context, key conversation.Key, id string) (Uploaded, error) {
+	return f.uploaded(ctx, `key = ?`, key, id)
+}
+
 func (f *Files) uploaded(ctx context.Context, condition string, key conversation.Key, arg string) (u Uploaded, err error) {
 	var state uploads.State
 	err = f.db.QueryRowContext(ctx, `SELECT ref, name, media_type, size, hash, state FROM uploads WHERE session = ? AND state <> 'coming' AND `+condition,
@@ -46,7 +52,7 @@ func (f *Files) uploaded(ctx context.Context, condition string, key conversation
 // If the first one had other bytes, another name or another type, the error is
 // conversation.ErrReused.
 func (f *Files) PutOnce(ctx context.Context, u Upload, id string) (Uploaded, error) {
-	first, err := f.uploaded(ctx, `key = ?`, u.Key, id)
+	first, err := f.UploadedOnce(ctx, u.Key, id)
 	hash := sha256.New()
 	u.Body = io.TeeReader(u.Body, hash)
 	switch {
@@ -86,7 +92,7 @@ func (f *Files) setID(ctx context.Context, u Upload, id string, stored Uploaded)
 	if err != nil || won {
 		return stored, err
 	}
-	first, err := f.uploaded(ctx, `key = ?`, u.Key, id)
+	first, err := f.UploadedOnce(ctx, u.Key, id)
 	if err == nil {
 		err = first.sameAs(u, stored.hash)
 	}
