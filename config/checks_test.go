@@ -26,7 +26,7 @@ func TestProblemOfOneKeyDoesNotHideThoseOfOthers(t *testing.T) {
 		"[budget]\nperson_tokens = -1\ntimezone = 'Mars/Base'\nunlimited = ['anna']\n": {"2: budget.person_tokens", "3: budget.timezone", "4: budget.unlimited"},
 		"[http]\nhosts = 'x'\nlisten = '8787'\ntoken = 'short'\n":                      {"2: http.hosts", "3: http.listen", "4: http.token"},
 		"[tools]\napprove_timeout = 'soon'\napprovers = ['anna']\n":                    {"2: tools.approve_timeout", "3: tools.approvers"},
-		"[web_fetch]\nmax_size = 'big'\nallow_private = ['wiki']\n":              {"2: web_fetch.max_size", "3: web_fetch.allow_private"},
+		"[web_fetch]\nmax_size = 'big'\nallow_private = ['wiki']\n":                    {"2: web_fetch.max_size", "3: web_fetch.allow_private"},
 		"[telegram]\nchat_rate = 'fast'\nwebhook_secret = 'a b'\n":                     {"2: telegram.chat_rate", "3: telegram.webhook_secret"},
 	} {
 		_, err := loadText(t, doc)
