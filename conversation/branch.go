@@ -102,7 +102,7 @@ func withoutTurns(ctx context.Context, tx db.Tx, known Conversation, turn int64)
 // hideAnswer takes the answer out of the talk without a branch.
 func hideAnswer(ctx context.Context, tx db.Tx, run Run) error {
 	_, err := tx.ExecContext(ctx, `
-		UPDATE messages SET state = 'replaced' WHERE conversation_id = ? AND seq > ? AND seq <= ? AND role <> ? AND `+turns.InTalk,
+		UPDATE messages SET state = 'replaced' WHERE conversation_id = ? AND seq > ? AND seq <= ? AND role <> ? AND `+turns.Visible,
 		run.Conversation.row, run.Effect.Replace, run.Conversation.Messages, RoleUser)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `DELETE FROM summaries WHERE conversation_id = ? AND through > ?`, run.Conversation.row, run.Effect.Replace)

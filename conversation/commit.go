@@ -355,7 +355,7 @@ func undo(ctx context.Context, tx db.Tx, run Run) (Conversation, error) {
 	if err != nil {
 		return known, err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE messages SET state = ? WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND `+turns.InTalk,
+	_, err = tx.ExecContext(ctx, `UPDATE messages SET state = ? WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND `+turns.Visible,
 		rows.Undone, known.row, run.Effect.Undo, known.Messages)
 	if err == nil { // a summary that covers it goes too, and the one before it counts again
 		_, err = tx.ExecContext(ctx, `DELETE FROM summaries WHERE conversation_id = ? AND through >= ?`, known.row, run.Effect.Undo)

@@ -174,9 +174,9 @@ func (s *Store) Rewind(ctx context.Context, t Snapshot, budget int) (_ Snapshot,
 	seq := t.Waiting[0].Replaces.Seq
 	var alone bool
 	err = s.db.QueryRowContext(ctx, `
-		SELECT role = 'user' AND 'user' IS DISTINCT FROM (SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq < m.seq AND `+turns.InTalk+` ORDER BY seq DESC LIMIT 1)
-			AND 'user' IS DISTINCT FROM (SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq > m.seq AND `+turns.InTalk+` ORDER BY seq LIMIT 1)
-		FROM messages m WHERE conversation_id = ? AND seq = ? AND `+turns.InTalkOf("m"), t.Conversation.row, seq).Scan(&alone)
+		SELECT role = 'user' AND 'user' IS DISTINCT FROM (SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq < m.seq AND `+turns.Visible+` ORDER BY seq DESC LIMIT 1)
+			AND 'user' IS DISTINCT FROM (SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq > m.seq AND `+turns.Visible+` ORDER BY seq LIMIT 1)
+		FROM messages m WHERE conversation_id = ? AND seq = ? AND `+turns.VisibleOf("m"), t.Conversation.row, seq).Scan(&alone)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !alone {
 		return t, 0, nil
 	}

@@ -29,9 +29,9 @@ func (v View) condition() string {
 	case ViewAll:
 		return `true`
 	case ViewTalk:
-		return turns.InTalk
+		return turns.Visible
 	}
-	return turns.InTalk + ` AND messages.role <> 'tool' AND messages.content <> ''`
+	return turns.Visible + ` AND messages.role <> 'tool' AND messages.content <> ''`
 }
 
 // has reports whether a view has a message.
@@ -124,7 +124,7 @@ func (q MessageQuery) walk(conn db.Querier) (walk, error) {
 	condition, query := q.View.condition(), db.Short
 	switch {
 	case q.Turns > 0 && q.View != ViewAll: // a message without words may stand between two turns
-		condition, query = turns.InTalk, db.Query
+		condition, query = turns.Visible, db.Query
 	case q.Turns > 0:
 		query = db.Query
 	case filter != nil:

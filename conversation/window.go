@@ -106,7 +106,7 @@ func (s *Store) tail(ctx context.Context, c Conversation, before int64, budget i
 	defer conn.Close()
 	walk := walk{
 		conn: conn, query: db.Short, before: before, most: math.MaxInt,
-		where: `conversation_id = :conversation AND ` + turns.InTalk, args: []any{sql.Named("conversation", c.row)},
+		where: `conversation_id = :conversation AND ` + turns.Visible, args: []any{sql.Named("conversation", c.row)},
 	}
 	if c.Window.Start > 0 { // one message more shows that the window begins there
 		walk.page = min(int(c.Messages-c.Window.Start)+2, longestPage)

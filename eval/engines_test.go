@@ -65,16 +65,16 @@ func (s set) stored(t *testing.T, path string) *conversation.Store {
 // of its last word only, and in all sessions.
 func queriesOf(t talk, question string, limit int) []search.Query {
 	here := search.Query{Key: keyOf(t), Words: question, Limit: limit}
-	phrase, talkOnly, later, beginning, everywhere := here, here, here, here, here
+	phrase, withoutTools, later, beginning, everywhere := here, here, here, here, here
 	words := word.FindAllString(question, -1)
 	middle := len(words) / 2
 	phrase.Words = `"` + words[middle-1] + " " + words[middle] + `" ` + words[0]
-	talkOnly.TalkOnly, talkOnly.Words = true, words[len(words)-1]
+	withoutTools.WithoutTools, withoutTools.Words = true, words[len(words)-1]
 	later.Skip = limit
 	last := []rune(words[len(words)-1])
 	beginning.Words = string(last[:max(1, len(last)*2/3)])
 	everywhere.Key = ""
-	return []search.Query{here, phrase, talkOnly, later, beginning, everywhere}
+	return []search.Query{here, phrase, withoutTools, later, beginning, everywhere}
 }
 
 // hit is where a message was found.

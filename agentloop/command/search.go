@@ -38,7 +38,7 @@ func searchMessages(ctx context.Context, env Env, r Request) (Result, error) {
 		return Result{Text: searchUsage}, nil
 	}
 	hits, err := search.New(env.Store).Find(ctx, search.Query{
-		Key: r.Session, Words: words, TalkOnly: true, Skip: (page - 1) * searchPage, Limit: searchPage + 1,
+		Key: r.Session, Words: words, WithoutTools: true, Skip: (page - 1) * searchPage, Limit: searchPage + 1,
 	})
 	if err != nil {
 		return Result{Text: Unsearchable}, err

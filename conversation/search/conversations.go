@@ -52,7 +52,7 @@ func (s *Searcher) Conversations(ctx context.Context, query ConversationQuery) (
 	if err != nil {
 		return nil, false, db.Explain(err)
 	}
-	l := s.newLookup(conn, Query{Scope: query.Scope, TalkOnly: true})
+	l := s.newLookup(conn, Query{Scope: query.Scope, WithoutTools: true})
 	l.visible = true
 	var list []Found
 	err = l.withIndexes(ctx, func() (err error) {

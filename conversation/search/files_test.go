@@ -56,7 +56,7 @@ func TestPagesOfLongFilesAreFound(t *testing.T) {
 	sendFile(t, s, "cli:room", 3, "short.txt", "a Schatz of no worth", 20)
 	storetest.Chores(t, s)
 
-	hits := mustSearch(t, s, Query{Key: "cli:room", Words: "blue schatz", TalkOnly: true})
+	hits := mustSearch(t, s, Query{Key: "cli:room", Words: "blue schatz", WithoutTools: true})
 	if len(hits) != 1 || hits[0].File == nil {
 		t.Fatalf("found %+v", hits)
 	}

@@ -24,7 +24,7 @@ const (
 // frequentTerm identifies a term and where it is frequent.
 type frequentTerm struct {
 	session, conversation, match string
-	talkOnly                     bool
+	withoutTools                 bool
 	threshold                    int // at least this many messages have the term
 }
 
@@ -62,5 +62,5 @@ func (l *lookup) frequentTerm(t fulltext.Term, in span) (key frequentTerm, ok bo
 		return key, false
 	}
 	match := strings.Join(t.RankTokens(0), " ") + " " + of(t).fts5(words).query
-	return frequentTerm{l.session, l.query.Conversation, match, l.query.TalkOnly, l.most()}, true
+	return frequentTerm{l.session, l.query.Conversation, match, l.query.WithoutTools, l.most()}, true
 }

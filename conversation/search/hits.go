@@ -39,13 +39,13 @@ func (l *lookup) readAllowed(ctx context.Context, rowIDs []int64) (places []plac
 		SELECT j.value, messages.id
 		FROM `+db.EachID("?1")+` j JOIN messages ON messages.id = `+messageOf+`
 			JOIN conversations c ON c.id = conversation_id JOIN sessions s ON s.id = c.session_id
-		WHERE c.deleted = 0 AND (?2 = 1 OR `+turns.InTalk+`) AND NOT (?3 = 1 AND role = 'tool')
+		WHERE c.deleted = 0 AND (?2 = 1 OR `+turns.Visible+`) AND NOT (?3 = 1 AND role = 'tool')
 			AND (?4 = '' OR tool_name IS DISTINCT FROM ?4 AND NOT EXISTS (
 				SELECT 1 FROM `+db.Either(`json_each(CASE WHEN json_valid(tool_calls) THEN tool_calls ELSE '[]' END) t`,
 		`json_array_elements(CAST(tool_calls AS json)) t(value)`)+` WHERE t.value ->> 'name' = ?4))
 			AND `+metadata.Matches("?5", "messages.metadata", "c.metadata", "s.metadata")+`
 		ORDER BY j.key`,
-		db.IDs(rowIDs), !l.visible, l.query.TalkOnly, l.query.ExceptTool, wanted)
+		db.IDs(rowIDs), !l.visible, l.query.WithoutTools, l.query.ExceptTool, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -60,9 +60,9 @@ func (l *lookup) readAllowed(ctx context.Context, rowIDs []int64) (places []plac
 	return places, rows.Err()
 }
 
-// searched returns what the search looks at in a message: its content and, unless the query has TalkOnly, its tool calls.
+// searched returns what the search looks at in a message: its content and, unless the query has WithoutTools, its tool calls.
 func (l *lookup) searched(content, calls string) string {
-	if calls == "" || l.query.TalkOnly {
+	if calls == "" || l.query.WithoutTools {
 		return content
 	}
 	return strings.TrimPrefix(content+"\n"+wordindex.CallsText(calls), "\n")

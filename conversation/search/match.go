@@ -12,12 +12,12 @@ import (
 
 // expression says which messages match: those that have any of the phrases, or the token.
 type expression struct {
-	phrases  []fulltext.Phrase
-	prefix   bool   // the last word of each phrase also matches longer words that begin with it
-	token    string // a token of the column place, see package wordindex; "" = match the phrases
-	session  string // only messages with the token of this session; "" = of all sessions
-	talkOnly bool   // do not look for words in tool calls
-	noTools  bool   // leave out the results of tools
+	phrases      []fulltext.Phrase
+	prefix       bool   // the last word of each phrase also matches longer words that begin with it
+	token        string // a token of the column place, see package wordindex; "" = match the phrases
+	session      string // only messages with the token of this session; "" = of all sessions
+	withoutTools bool   // do not look for words in tool calls
+	noTools      bool   // leave out the results of tools
 }
 
 // of returns the expression for a term.
@@ -61,9 +61,9 @@ func (e expression) fts5(in table) match {
 	switch {
 	case e.token != "":
 		query = e.token
-	case e.talkOnly && in == ranks:
+	case e.withoutTools && in == ranks:
 		query = "said : " + query
-	case e.talkOnly:
+	case e.withoutTools:
 		query = "{words parts} : " + query
 	}
 	if e.session != "" {
@@ -80,7 +80,7 @@ func (e expression) fts5(in table) match {
 // phrase; said and called select those that have the phrase.
 func (e expression) tsquery(in table) (m match) {
 	var all, texts []string
-	places, long := wordindex.Places(in == ranks, e.talkOnly), false
+	places, long := wordindex.Places(in == ranks, e.withoutTools), false
 	for _, p := range e.phrases {
 		for _, place := range places {
 			all = append(all, "("+e.allOf(p, place)+")")
@@ -104,7 +104,7 @@ func (e expression) tsquery(in table) (m match) {
 	if long {
 		m.said = strings.Join(texts, "\n")
 	}
-	if !e.talkOnly {
+	if !e.withoutTools {
 		m.called = m.said
 	}
 	return m

@@ -191,7 +191,7 @@ func (l *lookup) rankedPostings(ctx context.Context, t fulltext.Term, in span) (
 // rankedAt returns the expression for a term with a level of impact, for the table of ranks.
 func (l *lookup) rankedAt(t fulltext.Term, level int) expression {
 	e := ofTokens(t.RankTokens(level))
-	e.talkOnly = l.query.TalkOnly
+	e.withoutTools = l.query.WithoutTools
 	return e
 }
 
@@ -204,8 +204,8 @@ func (l *lookup) stepsIn(in span, t fulltext.Term) (steps []expression) {
 		steps = stepsOf(t)
 	}
 	for i := range steps {
-		steps[i].session, steps[i].talkOnly = l.sessionIn(in), l.query.TalkOnly
-		steps[i].noTools = l.query.TalkOnly && (i == 0 || l.postgres)
+		steps[i].session, steps[i].withoutTools = l.sessionIn(in), l.query.WithoutTools
+		steps[i].noTools = l.query.WithoutTools && (i == 0 || l.postgres)
 	}
 	return steps
 }

@@ -57,7 +57,7 @@ func (s *Searcher) Turns(ctx context.Context, key conversation.Key, id string, f
 func (s *Searcher) fill(ctx context.Context, row int64, list []Turn, starts []int64, end int64) ([]Turn, error) {
 	at, size := 0, 0
 	for r, err := range conversation.ReadMessages(ctx, s.db, `
-		WHERE conversation_id = ? AND seq >= ? AND seq < ? AND `+turns.InTalk+` ORDER BY seq`, row, starts[0], end) {
+		WHERE conversation_id = ? AND seq >= ? AND seq < ? AND `+turns.Visible+` ORDER BY seq`, row, starts[0], end) {
 		if err != nil {
 			return nil, err
 		}
@@ -111,7 +111,7 @@ func (s *Searcher) ToolUses(ctx context.Context, key conversation.Key, id string
 	var uses []ToolUse
 	for r, err := range conversation.ReadMessages(ctx, s.db, `
 		WHERE conversation_id = ?1 AND role = 'tool' AND (?2 = '' OR tool_name = ?2) AND (?3 = '' OR tool_name IS DISTINCT FROM ?3)
-			AND `+turns.InTalk+` ORDER BY seq DESC LIMIT ?4 OFFSET ?5`, row, query.Tool, query.Except, query.Limit, query.Skip) {
+			AND `+turns.Visible+` ORDER BY seq DESC LIMIT ?4 OFFSET ?5`, row, query.Tool, query.Except, query.Limit, query.Skip) {
 		if err != nil {
 			return nil, db.Explain(err)
 		}
@@ -132,7 +132,7 @@ func (s *Searcher) ToolUses(ctx context.Context, key conversation.Key, id string
 // callOf returns the call of a tool's result. If it is missing, callOf returns one with the ID and name of the result only.
 func (s *Searcher) callOf(ctx context.Context, row int64, result conversation.Message) (conversation.ToolCall, error) {
 	for r, err := range conversation.ReadMessages(ctx, s.db, `
-		WHERE conversation_id = ? AND seq < ? AND tool_calls IS NOT NULL AND `+turns.InTalk+` ORDER BY seq DESC LIMIT 1`, row, result.Seq) {
+		WHERE conversation_id = ? AND seq < ? AND tool_calls IS NOT NULL AND `+turns.Visible+` ORDER BY seq DESC LIMIT 1`, row, result.Seq) {
 		if err != nil {
 			return conversation.ToolCall{}, err
 		}

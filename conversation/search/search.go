@@ -36,7 +36,7 @@ type Query struct {
 	Conversation string           // the ID of the only conversation to search; "" = all conversations of the session
 	Scope        Scope            // the sessions to search if both Key and Conversation are ""
 	Words        string           // plain text: words, and phrases in double quotes; at most 2,000 bytes of it are used
-	TalkOnly     bool             // leave out the arguments and the results of tool calls
+	WithoutTools bool             // leave out the arguments and the results of tool calls
 	Metadata     metadata.Filter  // the metadata of the message, its conversation or its session must have each of these members
 	ExceptTool   string           // leave out the results of this tool, and messages that call it; "" = leave out none
 	Limit        int              // the number of hits to return at most; 0 = none

@@ -204,7 +204,7 @@ func TestReplacedAndDeletedMessagesAreNotFound(t *testing.T) {
 		want  int
 	}{
 		{Query{Key: storetest.Chat, Words: "pear"}, 3},
-		{Query{Key: storetest.Chat, Words: "pear", TalkOnly: true}, 2},
+		{Query{Key: storetest.Chat, Words: "pear", WithoutTools: true}, 2},
 		{Query{Words: "pear"}, 6},
 	} {
 		if got := snippets(mustSearch(t, s, c.query)); len(got) != c.want {
@@ -427,7 +427,7 @@ func TestToolCallsAreFoundByTheirArguments(t *testing.T) {
 				t.Errorf("%q in %q: %q, want %q", words, key, got, want)
 			}
 		}
-		if got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: words, TalkOnly: true})); len(got) != 0 {
+		if got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: words, WithoutTools: true})); len(got) != 0 {
 			t.Errorf("%q in the talk alone: %q", words, got)
 		}
 	}
@@ -463,7 +463,7 @@ func TestOldMessagesOfLongSessionsAreFound(t *testing.T) {
 		for _, i := range []int{0, 3, 17, all/6 - 1, all / 6, all / 2, all - 1} {
 			for _, words := range []string{fmt.Sprintf("unique%d", i), fmt.Sprintf("unique%d says each", i), fmt.Sprintf(`"says unique%d"`, i)} {
 				for _, talk := range []bool{false, true} {
-					got := mustSearch(t, s, Query{Key: key, Words: words, TalkOnly: talk})
+					got := mustSearch(t, s, Query{Key: key, Words: words, WithoutTools: talk})
 					if len(got) != 1 || got[0].Key != key {
 						t.Errorf("%s: %s of %d messages, talk only %t: %q", key, words, all, talk, snippets(got))
 					}

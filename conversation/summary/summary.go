@@ -78,7 +78,7 @@ func (s *Summaries) Stretch(ctx context.Context, id string, before int64, tokens
 	whole := 0 // messages of whole turns
 	for m, err := range conversation.ReadMessages(ctx, s.db, `
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
-			AND seq > ? AND seq < ? AND `+turns.InTalk+` ORDER BY seq`, id, t.After.Through, before) {
+			AND seq > ? AND seq < ? AND `+turns.Visible+` ORDER BY seq`, id, t.After.Through, before) {
 		if err != nil {
 			return t, db.Explain(err)
 		}
@@ -106,7 +106,7 @@ func (s *Summaries) Add(ctx context.Context, t Stretch, content string, tokens i
 		var n int
 		err = tx.QueryRowContext(ctx, `
 			SELECT count(*) FROM messages WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
-				AND seq > ? AND seq <= ? AND `+turns.InTalk, t.Conversation, t.After.Through, t.Through()).Scan(&n)
+				AND seq > ? AND seq <= ? AND `+turns.Visible, t.Conversation, t.After.Through, t.Through()).Scan(&n)
 		if err != nil || n != len(t.Messages) {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 func Newest(ctx context.Context, store *conversation.Store, c conversation.Conversation, bytes int64) (from, older int64, err error) {
 	rows, err := store.DB().QueryContext(ctx, `
 		SELECT seq, octet_length(content) + coalesce(octet_length(tool_calls), 0) FROM messages
-		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ?) AND `+turns.InTalk+` ORDER BY seq DESC`, c.ID)
+		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ?) AND `+turns.Visible+` ORDER BY seq DESC`, c.ID)
 	if err != nil {
 		return 0, 0, db.Explain(err)
 	}

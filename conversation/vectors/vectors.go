@@ -169,7 +169,7 @@ const (
 
 // needsVector is the condition on a row of messages, in a conversation c, that it gets a vector: a person or the model wrote it,
 // and it is neither internal, replaced, taken back nor deleted. Tool calls and their results are found by words only.
-const needsVector = `messages.role IN ('user', 'assistant') AND messages.content <> '' AND c.deleted = 0 AND ` + turns.InTalk
+const needsVector = `messages.role IN ('user', 'assistant') AND messages.content <> '' AND c.deleted = 0 AND ` + turns.Visible
 
 // Claim claims the oldest messages that have no vector yet for an owner, whose process must have the lock. It takes over the
 // claim of another process, which has lost the lock. The claim has no messages if none needs a vector, or if another owner

@@ -173,7 +173,7 @@ func (t Tree) Leave(ctx context.Context, tx db.Tx, conversation int64) error {
 // messages.
 func SetAside(ctx context.Context, tx db.Tx, conversation, after int64, answersOnly bool) (n int64, err error) {
 	result, err := tx.ExecContext(ctx, `
-		UPDATE messages SET set_aside = state, state = 'replaced' WHERE conversation_id = ? AND seq > ? AND NOT (? AND role = 'user') AND `+turns.InTalk,
+		UPDATE messages SET set_aside = state, state = 'replaced' WHERE conversation_id = ? AND seq > ? AND NOT (? AND role = 'user') AND `+turns.Visible,
 		conversation, after, answersOnly)
 	if err != nil {
 		return 0, err
@@ -205,7 +205,7 @@ func Restore(ctx context.Context, tx db.Tx, conversation, after int64, path []Sp
 // IsShown reports whether people can read any message of a version when it is chosen.
 func (t Tree) IsShown(ctx context.Context, q db.Querier, conversation, version int64) (shown bool, err error) {
 	err = q.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND internal = 0 AND (set_aside IS NOT NULL OR `+turns.InTalk+`))`,
+		SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND internal = 0 AND (set_aside IS NOT NULL OR `+turns.Visible+`))`,
 		conversation, version, t.end(version)).Scan(&shown)
 	return shown, err
 }

@@ -13,12 +13,12 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// InTalk is the condition that a row of messages is visible to people and to the model: neither replaced nor taken back nor
+// Visible is the condition that a row of messages is visible to people and to the model: neither replaced nor taken back nor
 // internal.
-const InTalk = `messages.state NOT IN ('replaced', 'undone') AND messages.internal = 0`
+const Visible = `messages.state NOT IN ('replaced', 'undone') AND messages.internal = 0`
 
-// InTalkOf is InTalk for a statement in which the table messages has another name.
-func InTalkOf(name string) string { return strings.ReplaceAll(InTalk, "messages.", name+".") }
+// VisibleOf is Visible for a statement in which the table messages has another name.
+func VisibleOf(name string) string { return strings.ReplaceAll(Visible, "messages.", name+".") }
 
 // storedEvery is the distance between the seqs for which the number of turns up to them is stored.
 const storedEvery = 16
@@ -27,7 +27,7 @@ const storedEvery = 16
 func startsAfter(seq string) string {
 	return `
 	FROM messages m WHERE conversation_id = ?1 AND seq > ` + seq + ` AND role = 'user' AND state NOT IN ('replaced', 'undone') AND internal = 0 AND 'user' IS DISTINCT FROM (
-		SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq < m.seq AND ` + InTalk + ` ORDER BY seq DESC LIMIT 1)`
+		SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq < m.seq AND ` + Visible + ` ORDER BY seq DESC LIMIT 1)`
 }
 
 // Of returns the number of the turn that a message is in. For the last message, that is the number of turns.
@@ -43,7 +43,7 @@ func Of(ctx context.Context, q db.Querier, conversation, seq int64) (turn int64,
 // Unanswered reports whether the last visible message of a conversation is a user message.
 func Unanswered(ctx context.Context, q db.Querier, conversation int64) (unanswered bool, err error) {
 	err = q.QueryRowContext(ctx, `
-		SELECT coalesce((SELECT role = 'user' FROM messages WHERE conversation_id = ? AND `+InTalk+` ORDER BY seq DESC LIMIT 1), false)`,
+		SELECT coalesce((SELECT role = 'user' FROM messages WHERE conversation_id = ? AND `+Visible+` ORDER BY seq DESC LIMIT 1), false)`,
 		conversation).Scan(&unanswered)
 	return unanswered, err
 }

@@ -86,10 +86,10 @@ var (
 )
 
 // Places returns the letters in front of the words to look for on PostgreSQL: those of message_ranks, or else of message_words.
-// With talkOnly, it returns only the letter for what was said.
-func Places(ranks, talkOnly bool) []string {
+// With withoutTools, it returns only the letter for what was said.
+func Places(ranks, withoutTools bool) []string {
 	switch {
-	case talkOnly:
+	case withoutTools:
 		return []string{"s"}
 	case ranks:
 		return []string{"s", "u"}
