@@ -96,7 +96,8 @@ func TestModelSwitchAppliesFromTheNextMessageOn(t *testing.T) {
 func TestRemovalOfTheChosenModelIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	if err := settings.Set(t.Context(), h.store, room, settings.Settings{Model: "gone", Agent: "away"}); err != nil {
+	model, agent := "gone", "away"
+	if err := settings.Set(t.Context(), h.store, room, settings.Change{Model: &model, Agent: &agent}); err != nil {
 		t.Fatal(err)
 	}
 	got := h.ask(room, "one")

@@ -98,10 +98,9 @@ type Window struct {
 // programs ask for them there.
 type Channel struct {
 	Deps
-	gate     hosted.Gate
-	uploads  hosted.Uploads
-	handler  func() http.Handler // made at the first request: what it takes is no part of an idle gateway
-	patching sync.Mutex          // metadata is read, changed and stored by one request at a time
+	gate    hosted.Gate
+	uploads hosted.Uploads
+	handler func() http.Handler // made at the first request: what it takes is no part of an idle gateway
 }
 
 var (

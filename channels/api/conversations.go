@@ -133,8 +133,6 @@ func (c *Channel) patchChat(ctx context.Context, in *patchChat) (*oneChat, error
 
 // patchMetadata changes the metadata of a conversation. No run reads it, so it waits for none.
 func (c *Channel) patchMetadata(ctx context.Context, id string, patch json.RawMessage) (conversation.Conversation, error) {
-	c.patching.Lock()
-	defer c.patching.Unlock()
 	of, err := c.Store.Conversation(ctx, id)
 	if err != nil {
 		return of, err

@@ -59,6 +59,7 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 		"a wrong event":         {"GET", "/api/v1/sessions/api:x/events", "", "Last-Event-ID: nonsense", 400, "Last-Event-ID"},
 		"a wrong method":        {"PUT", messages, `{}`, "", 405, ""},
 		"a wrong path":          {"GET", "/api/v1/nothing", "", "", 404, ""},
+		"a change of nothing":   {"PATCH", "/api/v1/sessions/api:x", `{}`, "", 422, "There is nothing to change. Allowed: metadata, model, agent."},
 		"a huge title":          {"PATCH", "/api/v1/conversations/x", `{"title":"` + strings.Repeat("t", 1000) + `"}`, "", 422, "title"},
 		"huge metadata":         {"PATCH", "/api/v1/sessions/api:x", `{"metadata":{"a":"` + strings.Repeat("m", 30<<10) + `"}}`, "", 422, "etadata"},
 	} {

@@ -114,17 +114,18 @@ func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSessi
 	if err != nil {
 		return nil, err
 	}
-	c.patching.Lock()
-	defer c.patching.Unlock()
+	change := settings.Change{Model: in.Body.Model, Agent: in.Body.Agent}
+	if len(in.Body.Metadata) == 0 && change == (settings.Change{}) {
+		return nil, problem(http.StatusUnprocessableEntity, "There is nothing to change. Allowed: metadata, model, agent.")
+	}
 	known, err := catalog.New(c.Store).Session(ctx, key)
 	if err != nil && !(errors.Is(err, conversation.ErrNoSession) && key.Channel() == ChannelName) {
 		return nil, err
 	}
-	chosen, err := c.chosen(known, key, in.Body.Model, in.Body.Agent)
-	if err != nil {
+	if err := c.checkChoice(key, change); err != nil {
 		return nil, err
 	}
-	if len(in.Body.Metadata) > 0 || in.Body.Model == nil && in.Body.Agent == nil {
+	if len(in.Body.Metadata) > 0 {
 		if _, err := merged(known.Metadata, in.Body.Metadata); err != nil {
 			return nil, err
 		}
@@ -132,8 +133,8 @@ func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSessi
 			return nil, err
 		}
 	}
-	if in.Body.Model != nil || in.Body.Agent != nil {
-		if err := settings.Set(ctx, c.Store, key, chosen); err != nil {
+	if change != (settings.Change{}) {
+		if err := settings.Set(ctx, c.Store, key, change); err != nil {
 			return nil, err
 		}
 		c.Edited(key)
@@ -142,21 +143,15 @@ func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSessi
 	return c.session(ctx, key)
 }
 
-// chosen returns the settings of a session after a change. Only what programs may choose for the
-// session is taken.
-func (c *Channel) chosen(known catalog.Session, key conversation.Key, model, agent *string) (s settings.Settings, err error) {
-	s = settings.Settings{Model: known.Model, Agent: known.Agent}
-	if model != nil {
-		if s.Model = *model; s.Model != "" && !(slices.Contains(c.Named, s.Model) && c.MayUse(s.Model, key)) {
-			return s, problem(http.StatusUnprocessableEntity, "body.model: there is no model %q that this session may have.", shorten(s.Model))
-		}
+// checkChoice returns an error unless programs may choose a model and an agent for a session.
+func (c *Channel) checkChoice(key conversation.Key, change settings.Change) error {
+	if model := change.Model; model != nil && *model != "" && !(slices.Contains(c.Named, *model) && c.MayUse(*model, key)) {
+		return problem(http.StatusUnprocessableEntity, "body.model: there is no model %q that this session may have.", shorten(*model))
 	}
-	if agent != nil {
-		if s.Agent = *agent; s.Agent != "" && !(slices.Contains(c.Agents, s.Agent) && c.MayHave(s.Agent, key)) {
-			return s, problem(http.StatusUnprocessableEntity, "body.agent: there is no agent %q that this session may have.", shorten(s.Agent))
-		}
+	if agent := change.Agent; agent != nil && *agent != "" && !(slices.Contains(c.Agents, *agent) && c.MayHave(*agent, key)) {
+		return problem(http.StatusUnprocessableEntity, "body.agent: there is no agent %q that this session may have.", shorten(*agent))
 	}
-	return s, nil
+	return nil
 }
 
 // patched returns a change that applies a merge patch to metadata. Another gateway may have changed the metadata meanwhile.
