@@ -56,13 +56,17 @@ func (b *bench) postgres(ctx context.Context) error {
 	})
 }
 
-// chattingAndPinging returns the figures of chatting, and the median of one chat alone.
+// chattingAndPinging returns the figures of chatting, and the median of one chat that talks alone, when the messages of all others
+// are in the index of words.
 func (b *bench) chattingAndPinging(ctx context.Context, f *fakes, p *process) ([]float64, error) {
 	if err := f.ask(ctx, b.chats, 2); err != nil { // makes the connections, and the server's plans
 		return nil, err
 	}
 	rate, cpu, err := b.chatting(ctx, f, p)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.awaitIdle(ctx); err != nil {
 		return nil, err
 	}
 	each, err := b.pinging(ctx, f)

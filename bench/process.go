@@ -115,6 +115,31 @@ const (
 	private  = "RssAnon"
 )
 
+// idleFor is how long a program must do nothing to count as idle, and idleShare the share of a processor that counts as nothing.
+const (
+	idleFor   = 500 * time.Millisecond
+	idleShare = 0.03
+)
+
+// awaitIdle waits until the program has ended its work in the background. The error is that of ctx.
+func (p *process) awaitIdle(ctx context.Context) error {
+	for {
+		before, err := p.cpu()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-time.After(idleFor):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		after, err := p.cpu()
+		if err != nil || float64(after-before) < idleShare*float64(idleFor) {
+			return err
+		}
+	}
+}
+
 // memory returns one kind of the process's memory in MiB.
 func (p *process) memory(kind string) (float64, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
