@@ -450,7 +450,11 @@ func TestChangesOfAChatCanBeUndone(t *testing.T) {
 		list, _, _ = strings.Cut(list, `id="found-chats"`)
 		return list
 	}
-	before := list()
+	var before string
+	gatewaytest.Await(t, "the end of the answer in the list", func() bool {
+		before = list()
+		return !strings.Contains(before, "at-work")
+	})
 	for path, fields := range map[string]url.Values{
 		"/chat/back/rename":  {"title": {"Another name"}},
 		"/chat/back/pin":     {"pinned": {"true"}},
