@@ -125,9 +125,8 @@ const selectConversations = `
 		coalesce(s.model, ''), coalesce(s.agent, ''), coalesce(s.fallback, ''), c.created_at, c.updated_at
 	FROM conversations c JOIN sessions s ON s.id = c.session_id `
 
-// toChange ends a query of selectConversations for a transaction that changes the conversation by what it reads: until its end, no other
-// one changes the conversation. The session is locked first, as by the commit of a run. SQLite has one writer at a time.
-var toChange = db.Either(``, ` FOR NO KEY UPDATE OF s, c`)
+// toChange ends a query of selectConversations for a transaction that changes the conversation by what it reads.
+var toChange = db.ToChange(`s, c`)
 
 func scanConversation(row interface{ Scan(...any) error }, place *string) (c Conversation, err error) {
 	var created, updated int64

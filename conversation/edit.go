@@ -69,10 +69,10 @@ var theMessage = `(
 	ORDER BY CASE WHEN account = ?2 THEN 0 ELSE 1 END LIMIT 1)`
 
 // lockMessage waits for the run that settles a message at this moment, if another node or another connection of this one commits
-// one, and keeps others from settling it until the transaction ends. SQLite has one writer at a time.
+// one, and keeps others from settling it until the transaction ends.
 func lockMessage(ctx context.Context, tx db.Tx, of Account, sourceID string) error {
 	_, err := tx.ExecContext(ctx, `
-		SELECT 1 FROM inbox i JOIN sessions s ON s.id = i.session_id WHERE i.id = `+theMessage+db.Either(``, ` FOR NO KEY UPDATE OF s, i`),
+		SELECT 1 FROM inbox i JOIN sessions s ON s.id = i.session_id WHERE i.id = `+theMessage+db.ToChange(`s, i`),
 		of.Channel, of.ID, sourceID)
 	return err
 }

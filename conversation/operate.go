@@ -60,7 +60,7 @@ func (s *Store) ChangeMetadata(ctx context.Context, key Key, id string, change f
 				return err
 			}
 			var old string
-			err = tx.QueryRowContext(ctx, `SELECT coalesce(metadata, '') FROM sessions WHERE id = ?`+db.Either(``, ` FOR NO KEY UPDATE`), session).Scan(&old)
+			err = tx.QueryRowContext(ctx, `SELECT coalesce(metadata, '') FROM sessions WHERE id = ?`+db.ToChange(`sessions`), session).Scan(&old)
 			if err != nil {
 				return err
 			}

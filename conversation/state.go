@@ -53,7 +53,7 @@ func (s *Store) SetInstructions(ctx context.Context, key Key, list ...string) er
 // storeInstructions replaces the instructions of a session.
 func storeInstructions(ctx context.Context, tx db.Tx, key Key, session int64, list []string) error {
 	// On PostgreSQL, this waits for a run that begins the session's first conversation at this moment, and keeps others from beginning one.
-	if _, err := tx.ExecContext(ctx, `SELECT 1 FROM sessions WHERE id = ?`+db.Either(``, ` FOR NO KEY UPDATE`), session); err != nil {
+	if _, err := tx.ExecContext(ctx, `SELECT 1 FROM sessions WHERE id = ?`+db.ToChange(`sessions`), session); err != nil {
 		return err
 	}
 	c, err := activeToChange(ctx, tx, key)

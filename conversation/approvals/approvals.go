@@ -211,9 +211,8 @@ func oneToClose(ctx context.Context, tx db.Tx, id int64) (Question, error) {
 	return oneWhere(ctx, tx, `WHERE a.id = ?`+toClose, id)
 }
 
-// toClose ends a query of questions for a transaction that changes them by what it reads: until its end, no other node does. SQLite has one
-// writer at a time.
-var toClose = db.Either(``, ` FOR NO KEY UPDATE OF a`)
+// toClose ends a query of questions for a transaction that changes them by what it reads.
+var toClose = db.ToChange(`a`)
 
 func oneWhere(ctx context.Context, from db.Querier, condition string, id int64) (Question, error) {
 	found, err := list(ctx, from, condition, id)

@@ -8,6 +8,11 @@ import "parley/conversation/internal/postgres"
 // not use all of them.
 func Either(sqlite, server string) string { return postgres.Either(sqlite, server) }
 
+// ToChange ends a SELECT in a transaction that changes by what it reads. On PostgreSQL it waits for other transactions that change
+// the selected rows of these tables, which are named as in the FROM clause, and keeps others from changing them until this one
+// ends. The rows of the first table are locked first: that of sessions, where it is among them. SQLite has one writer at a time.
+func ToChange(tables string) string { return Either(``, ` FOR NO KEY UPDATE OF `+tables) }
+
 // EachID returns a table for a parameter that IDs has made. The column value has the ids, and key
 // their order.
 func EachID(parameter string) string {

@@ -7,9 +7,9 @@ import (
 )
 
 // LockConversation waits for the transactions that change a conversation at this moment, and keeps others from changing it until
-// this one ends. The session is locked first, as by the commit of a run. SQLite has one writer at a time.
+// this one ends. The session is locked first, as by the commit of a run.
 func LockConversation(ctx context.Context, tx db.Tx, id int64) error {
-	_, err := tx.ExecContext(ctx, `SELECT 1 FROM conversations c JOIN sessions s ON s.id = c.session_id WHERE c.id = ?`+db.Either(``, ` FOR NO KEY UPDATE OF s, c`), id)
+	_, err := tx.ExecContext(ctx, `SELECT 1 FROM conversations c JOIN sessions s ON s.id = c.session_id WHERE c.id = ?`+db.ToChange(`s, c`), id)
 	return err
 }
 
