@@ -137,9 +137,6 @@ func (c *Channel) patchMetadata(ctx context.Context, id string, patch json.RawMe
 	if err != nil {
 		return of, err
 	}
-	if _, err := merged(of.Metadata, patch); err != nil {
-		return of, err
-	}
 	if err := c.Store.ChangeMetadata(ctx, of.Key, of.ID, patched(patch)); err != nil {
 		return of, err
 	}

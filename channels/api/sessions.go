@@ -118,7 +118,7 @@ func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSessi
 	if len(in.Body.Metadata) == 0 && change == (settings.Change{}) {
 		return nil, problem(http.StatusUnprocessableEntity, "There is nothing to change. Allowed: metadata, model, agent.")
 	}
-	known, err := catalog.New(c.Store).Session(ctx, key)
+	_, err = catalog.New(c.Store).Session(ctx, key)
 	if err != nil && !(errors.Is(err, conversation.ErrNoSession) && key.Channel() == ChannelName) {
 		return nil, err
 	}
@@ -126,9 +126,6 @@ func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSessi
 		return nil, err
 	}
 	if len(in.Body.Metadata) > 0 {
-		if _, err := merged(known.Metadata, in.Body.Metadata); err != nil {
-			return nil, err
-		}
 		if err := c.Store.ChangeMetadata(ctx, key, "", patched(in.Body.Metadata)); err != nil {
 			return nil, err
 		}
