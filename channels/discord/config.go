@@ -70,12 +70,10 @@ func (c Config) checked() (Config, error) {
 		return c, errors.New("token: none is given")
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return c, errors.New("api_url: not an http or https address")
-	case c.Shards > 0 && c.ShardCount > 0:
-		return c, errors.New("shards and shard_count: allowed is one of them")
-	case c.ShardCount == 0 && c.ShardID != 0:
-		return c, fmt.Errorf("shard_id = %d: allowed only together with shard_count", c.ShardID)
-	case c.ShardCount > 0 && c.ShardID >= c.ShardCount:
-		return c, fmt.Errorf("shard_id = %d: allowed are 0 to %d, below shard_count", c.ShardID, c.ShardCount-1)
+	}
+	c.Check(func(key, found, allowed string) { err = fmt.Errorf("%s: found %s, allowed: %s", key, found, allowed) })
+	if err != nil {
+		return c, err
 	}
 	for key, list := range map[string][]string{"guilds": c.Guilds, "free_channels": c.FreeChannels, "allow_bots": c.AllowBots} {
 		for _, entry := range list {
