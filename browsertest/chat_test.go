@@ -130,7 +130,6 @@ func TestTwoTabsAgree(t *testing.T) {
 	one.say("first")
 	one.awaitText("#waiting .bubble", "first")
 	two := one.another()
-	two.open(eval[string](one, "location.href"))
 	two.awaitText("#waiting .bubble", "first")
 	hold <- struct{}{}
 	one.answers(1)
@@ -159,7 +158,6 @@ func TestTabFollowsTheVersionsChosenInAnother(t *testing.T) {
 	one.say("first")
 	one.answers(1)
 	two := one.another()
-	two.open(eval[string](one, "location.href"))
 	two.answers(1)
 	send := func(what, fields string) {
 		eval[bool](one, "(fetch(location.pathname + '/"+what+"', {method: 'POST', headers: {Accept: 'application/json'}, body: new URLSearchParams("+fields+")}), true)")

@@ -34,7 +34,6 @@ func TestVersionsOfMessages(t *testing.T) {
 	}
 	b.await("document.querySelectorAll('#messages details.thought:not([open])').length === 2")
 	two := b.another()
-	two.open(eval[string](b, "location.href"))
 	two.answers(2)
 	b.await("(document.querySelector('#messages > .user .edit').click(), !document.getElementById('editing').hidden)")
 	b.do(typed(" and more"), typed("\r"))

@@ -43,13 +43,15 @@ func openTab(t *testing.T) *tab {
 	return newTab(t, ctx)
 }
 
-// another opens a second tab of the same visitor.
+// another opens the page of this tab in a second one of the same visitor.
 func (b *tab) another() *tab {
 	b.t.Helper()
 	id := chromedp.FromContext(b.ctx).BrowserContextID
 	ctx, end := chromedp.NewContext(chrome, chromedp.WithExistingBrowserContext(id))
 	b.t.Cleanup(end)
-	return newTab(b.t, ctx)
+	second := newTab(b.t, ctx)
+	second.open(eval[string](b, "location.href"))
+	return second
 }
 
 func newTab(t *testing.T, ctx context.Context) *tab {

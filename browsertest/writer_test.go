@@ -100,7 +100,6 @@ func TestAHiddenTabCatchesUp(t *testing.T) {
 	one.say("first")
 	one.answers(1)
 	two := one.another()
-	two.open(eval[string](one, "location.href"))
 	hide := func(hidden string) {
 		eval[bool](one, "Object.defineProperty(document, 'hidden', { value: "+hidden+", configurable: true }) && document.dispatchEvent(new Event('visibilitychange'))")
 	}
