@@ -488,7 +488,7 @@ func TestCallWhoseIDHasNULIsAllowed(t *testing.T) {
 }
 
 // Somebody deletes a message whose call waits for an answer, and writes nothing else: the question is closed at once, and
-// the archive has what the run has done, in front of what is said later.
+// the archive has the calls that were made before it, in front of later messages.
 func TestWithdrawnMessageEndsTheRunThatAsks(t *testing.T) {
 	t.Parallel()
 	a := newApprovalHarness(t, storetest.New(t), nil, nil,

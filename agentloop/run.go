@@ -357,7 +357,8 @@ func (g *generation) rebuild(contextWindow int, shown *window.List) []llm.Messag
 	return list.Messages
 }
 
-// noteCall adds an attempt at a model call to the steps of the run, and what it has cost: a failed one may cost as much.
+// noteCall adds an attempt at a model call to the steps of the run, and its tokens to the sums of the run: the provider charges failed
+// attempts, too.
 func (g *generation) noteCall(step steps.Step) {
 	g.answer.steps = append(g.answer.steps, step)
 	g.answer.prompt += step.Prompt

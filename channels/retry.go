@@ -28,7 +28,7 @@ type Retry struct {
 type Trouble struct {
 	Name  string // identifies the trouble, and is logged; "" where there is only one kind
 	Level slog.Level
-	Text  string // what is logged of the trouble
+	Text  string // the message of the log entry
 }
 
 // NewRetry returns a Retry for a series of attempts.

@@ -127,8 +127,8 @@ func TestAHugeUploadIsRefusedEarly(t *testing.T) {
 	}
 }
 
-// An upload that has taken the last room of its session is repeated by a program that has got no answer. It
-// was refused as too large for what was left.
+// A program repeats an upload that it got no answer to, and that has taken the last room of its session: it is told of the
+// upload, not that there is no room for another one.
 func TestUploadIsRepeatedWhereNoRoomIsLeft(t *testing.T) {
 	t.Parallel()
 	g := start(t, "[files]", "max_file = 1", "max_session = 1")

@@ -63,8 +63,7 @@ func TestMessageTypedDuringARunWaits(t *testing.T) {
 	p.expectNoControlSequences()
 }
 
-// What is shown of an answer is wrapped again when the window gets another width while the answer is
-// written.
+// The window gets another width while an answer is written: the part that is shown is wrapped to the new width.
 func TestAnswerIsWrappedAgainAfterAResize(t *testing.T) {
 	p := openChat(t, func(string) llmtest.Answer {
 		return llmtest.Answer{Text: strings.Repeat("word ", 18) + "end", Pieces: 18, ChunkDelay: 50 * time.Millisecond, NoFinish: true, Silence: true}

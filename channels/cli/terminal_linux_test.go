@@ -73,7 +73,8 @@ func TestCtrlCInEveryState(t *testing.T) {
 	p.expectNoControlSequences()
 }
 
-// What is drawn again and again at the top of a cleared screen is in the scrollback once.
+// After Ctrl-L the chat stands at the top of the terminal. Each key and each piece of an answer draws it anew, but the scrollback has
+// each line once.
 func TestNothingIsDoubledInTheScrollbackAfterCtrlL(t *testing.T) {
 	p := openChat(t, func(string) llmtest.Answer {
 		return llmtest.Answer{Text: "the answer grows", Pieces: 8, ChunkDelay: 30 * time.Millisecond}

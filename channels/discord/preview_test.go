@@ -297,8 +297,8 @@ func TestTypingIsShownWhileARunGoesOn(t *testing.T) {
 	must(t, g.srv.Wait(deadline(t), "typing", func() bool { return g.srv.Typing(dm) > 0 }))
 }
 
-// What was shown of an answer, or of the wait for it, does not stay when the message is deleted, and does not become the reply to
-// a later one, which would stand above it.
+// Somebody deletes a message while the bot shows a part of its answer, or how long the person has to wait. The bot's message is
+// deleted, too. It does not become the reply to a later message, above which it stands.
 func TestPreviewIsRemovedWhenItsMessageIsDeleted(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

@@ -126,7 +126,7 @@ func closingMark(line string, i int, mark string, closing map[string]int) int {
 	return at
 }
 
-// nextClosing returns where the next mark begins that may close what it stands around, len(line) if
+// nextClosing returns where the next mark begins that may be a closing mark, len(line) if
 // there is none.
 func nextClosing(line string, from int, mark string) int {
 	for i := from; i < len(line); i++ {
@@ -141,7 +141,7 @@ func nextClosing(line string, from int, mark string) int {
 	return len(line)
 }
 
-// closes reports whether a mark at j may be the end of what it stands around.
+// closes reports whether the mark at j may be a closing mark: after a space it is none, and a single underscore is none within a word.
 func closes(line string, j int, mark string) bool {
 	after := j + len(mark)
 	if isSpaceAt(line, j-1) {
