@@ -50,8 +50,8 @@ func Add(ctx context.Context, tx db.Tx, place, sourceID string, sender []byte, t
 
 // Take returns the newest messages of a place that were not shown to the model yet, one on each
 // line, the oldest first. The parameter most limits their number, and they have at most 32 KiB
-// together; each is cut after 500 characters. Take marks all messages of the place as shown,
-// unless keep is true.
+// together; each is cut after 500 characters. Unless keep is true, Take marks them and all older ones as
+// shown, but none that another node adds meanwhile.
 func Take(ctx context.Context, tx db.Tx, place string, most int, keep bool) (string, error) {
 	session, err := rows.SessionOf(ctx, tx, place)
 	if err != nil {
@@ -62,7 +62,7 @@ func Take(ctx context.Context, tx db.Tx, place string, most int, keep bool) (str
 		return "", err
 	}
 	if !keep {
-		if _, err := tx.ExecContext(ctx, `UPDATE group_talk SET shown = 1 WHERE session = ? AND shown = 0`, session); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE group_talk SET shown = 1 WHERE session = ? AND shown = 0 AND id <= ?`, session, list[0].row); err != nil {
 			return "", err
 		}
 	}
