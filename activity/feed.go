@@ -34,11 +34,19 @@ type live struct {
 type Progress struct {
 	Run     int64    // ID of the run: that of the first inbound that it took. The messages that it commits have it, too
 	Through int64    // ID of the last inbound that the run took
+	Wait    Wait     // the wait that Text tells of; the zero value if it tells of none
 	Text    string   // the whole text so far of the model call under way, or of the latest one
 	Thought string   // what the model has thought in this call
 	Earlier []string // what the model has thought in earlier calls, which asked for tools; oldest first
 	Tools   []ToolProgress
 	Since   time.Time
+}
+
+// Wait is a wait for a model, or for one's turn, of which the text of a progress tells.
+type Wait struct {
+	Notice string    // what stands above the words in the text
+	Words  string    // the words of the text without the time at their end
+	Until  time.Time // end of the wait
 }
 
 // ToolProgress is a tool call of a run under way.
@@ -79,7 +87,12 @@ func (f *Feed) Thinking(key conversation.Key, text string) {
 
 // Preview reports all of the text so far of the model call under way.
 func (f *Feed) Preview(key conversation.Key, text string) {
-	f.progress(key, func(p *Progress) { p.Text = text })
+	f.progress(key, func(p *Progress) { p.Text, p.Wait = text, Wait{} })
+}
+
+// Waiting reports a text that tells of a wait.
+func (f *Feed) Waiting(key conversation.Key, text string, w Wait) {
+	f.progress(key, func(p *Progress) { p.Text, p.Wait = text, w })
 }
 
 // Tool reports that a tool call has begun, or that the one under way with the

@@ -85,6 +85,7 @@ type shared struct {
 	Since        time.Time
 	Tools        []ToolProgress
 	Earlier      []string
+	Wait         Wait
 	Thought      string
 	Text         string
 }
@@ -280,7 +281,7 @@ func (r *Relay) textOf(key conversation.Key) []byte {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false) // the signs < and > are frequent in code
-	if err := encoder.Encode(shared{p.Run, p.Through, p.Since, p.Tools, p.Earlier, p.Thought, p.Text}); err != nil {
+	if err := encoder.Encode(shared{p.Run, p.Through, p.Since, p.Tools, p.Earlier, p.Wait, p.Thought, p.Text}); err != nil {
 		panic(err) // texts and numbers always have JSON
 	}
 	return text.Bytes()
@@ -370,7 +371,7 @@ func (r *Relay) show(key conversation.Key, text []byte) {
 		if json.Unmarshal(text, &s) != nil {
 			return // of another version
 		}
-		p = &Progress{Run: s.Run, Through: s.Through, Since: s.Since, Tools: s.Tools, Earlier: s.Earlier, Thought: s.Thought, Text: s.Text}
+		p = &Progress{Run: s.Run, Through: s.Through, Since: s.Since, Tools: s.Tools, Earlier: s.Earlier, Wait: s.Wait, Thought: s.Thought, Text: s.Text}
 	}
 	if !r.feed.setElsewhere(key, p) {
 		r.mu.Lock()

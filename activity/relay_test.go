@@ -92,8 +92,16 @@ func TestProgressIsSeenOnOtherNodes(t *testing.T) {
 	long := "Hello, " + strings.Repeat("wörld & \"<all>\"\n", 2000)
 	there.Preview(watchedSession, long)
 	here.awaitText(watch, long)
+	there.Waiting(watchedSession, "Busy. Again in 5 s.", Wait{Words: "Busy. Again", Until: time.Now().Add(5 * time.Second)})
+	here.awaitText(watch, "Busy. Again in 5 s.")
+	if p, _ := watch.Now(); p.Wait.Words != "Busy. Again" || p.Wait.Until.IsZero() {
+		t.Errorf("the wait is %+v", p.Wait)
+	}
 	there.Preview(watchedSession, "Another call.")
 	here.awaitText(watch, "Another call.")
+	if p, _ := watch.Now(); p.Wait != (Wait{}) {
+		t.Errorf("the wait stays: %+v", p.Wait)
+	}
 	later := here.Watch(watchedSession)
 	defer later.Close()
 	here.awaitText(later, "Another call.")

@@ -112,8 +112,8 @@ type Watcher interface {
 	Working(ctx context.Context, key conversation.Key, took []conversation.Inbound, to conversation.Destination)
 	// Preview reports the text so far of a model call.
 	Preview(key conversation.Key, to conversation.Destination, text string)
-	// Waiting reports in words for people why no answer comes yet. Preview has shown the same words.
-	Waiting(to conversation.Destination, words string)
+	// Waiting reports why no answer comes yet. It stands in place of a text until the next Preview.
+	Waiting(key conversation.Key, to conversation.Destination, w Wait)
 	// Thinking reports all of the model's reasoning so far in a call. Only the gateway's pages and its
 	// terminal show it, chat platforms do not. "" begins another call.
 	Thinking(key conversation.Key, to conversation.Destination, text string)
@@ -125,6 +125,14 @@ type Watcher interface {
 	Committed(run conversation.Run, done conversation.Committed)
 	// Titled reports the new title of a conversation.
 	Titled(key conversation.Key, to conversation.Destination, title string)
+}
+
+// Wait is why no answer comes yet, in words for people.
+type Wait struct {
+	Notice  string        // of the gateway, which stands above the words; "" for none
+	Words   string        // "⏳ The model is busy. Trying again in 25 seconds."
+	Untimed string        // the words without the time at their end; "" if they name none
+	For     time.Duration // time until the end of the wait
 }
 
 // ToolCall is a tool call under way, or one that has ended.

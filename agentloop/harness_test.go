@@ -138,7 +138,9 @@ func (h *harness) Preview(key conversation.Key, _ conversation.Destination, text
 	h.shown[key] = text
 }
 
-func (h *harness) Waiting(conversation.Destination, string) {}
+func (h *harness) Waiting(key conversation.Key, to conversation.Destination, w Wait) {
+	h.Preview(key, to, w.Notice+w.Words)
+}
 
 func (h *harness) Thinking(key conversation.Key, _ conversation.Destination, text string) {
 	h.mu.Lock()

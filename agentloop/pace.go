@@ -39,17 +39,18 @@ func (l *loop) awaitTurn(intake context.Context, first conversation.Inbound) boo
 	defer end()
 	if l.deps.OfPrograms == nil || !l.deps.OfPrograms(l.key) {
 		l.deps.Watcher.Working(waiting, l.key, []conversation.Inbound{first}, first.Destination()) // pages show previews of work alone
-		l.deps.Watcher.Preview(l.key, first.Destination(), turnWords(paces.PerMinute(), wait))
+		l.deps.Watcher.Waiting(l.key, first.Destination(), turnWait(paces.PerMinute(), wait))
 	}
 	l.awaitMail(intake, wait)
 	return false
 }
 
-// turnWords returns the text that tells a chat how long its answer waits.
-func turnWords(perMinute int, wait time.Duration) string {
+// turnWait returns what tells a chat how long its answer waits.
+func turnWait(perMinute int, wait time.Duration) Wait {
 	answers := "1 answer"
 	if perMinute > 1 {
 		answers = fmt.Sprintf("%d answers", perMinute)
 	}
-	return fmt.Sprintf("⏳ You get %s in a minute. Yours comes in %d s.", answers, int(wait.Seconds()+0.999))
+	untimed := fmt.Sprintf("⏳ You get %s in a minute. Yours comes", answers)
+	return Wait{Words: fmt.Sprintf("%s in %d s.", untimed, int(wait.Seconds()+0.999)), Untimed: untimed, For: wait}
 }

@@ -391,8 +391,7 @@ func (g *generation) waiting(w llm.Waiting) {
 	if w.Kind != llm.KindBusy && w.For < shortWait || g.deps.OfPrograms != nil && g.deps.OfPrograms(g.loop.key) {
 		return
 	}
-	g.deps.Watcher.Preview(g.loop.key, g.to, g.notice+w.Words())
-	g.deps.Watcher.Waiting(g.to, w.Words())
+	g.deps.Watcher.Waiting(g.loop.key, g.to, Wait{Notice: g.notice, Words: w.Words(), Untimed: w.Untimed(), For: w.For})
 }
 
 // clearPreview forgets what the call before has said and thought.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"slices"
+	"time"
 
 	"parley/activity"
 	"parley/agentloop"
@@ -33,6 +34,11 @@ func (p progress) Working(ctx context.Context, key conversation.Key, took []conv
 // session are sent: a preview becomes the reply, and would stand above them.
 func (p progress) Preview(key conversation.Key, to conversation.Destination, text string) {
 	p.feed.Preview(key, text)
+	p.preview(key, to, text)
+}
+
+// preview shows the text of the feed on its platform.
+func (p progress) preview(key conversation.Key, to conversation.Destination, text string) {
 	c := p.channels[to.Channel]
 	previewer, ok := c.Source.(channels.Previewer)
 	if !ok {
@@ -50,10 +56,17 @@ func (p progress) Preview(key conversation.Key, to conversation.Destination, tex
 }
 
 // Waiting writes the words to the standard error of a terminal without a line editor. Other channels
-// show them as a preview, at once.
-func (p progress) Waiting(to conversation.Destination, words string) {
+// show them as a preview, at once; pages count down to the end of the wait.
+func (p progress) Waiting(key conversation.Key, to conversation.Destination, w agentloop.Wait) {
+	text := w.Notice + w.Words
+	if w.Untimed == "" {
+		p.feed.Preview(key, text)
+	} else {
+		p.feed.Waiting(key, text, activity.Wait{Notice: w.Notice, Words: w.Untimed, Until: time.Now().Add(w.For)})
+	}
+	p.preview(key, to, text)
 	if terminal, ok := p.terminal(to); ok {
-		terminal.Waiting(to.Address, words)
+		terminal.Waiting(to.Address, w.Words)
 	}
 	if c := p.channels[to.Channel]; c != nil {
 		if hurrier, ok := c.Source.(channels.Hurrier); ok {

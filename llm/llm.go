@@ -83,6 +83,22 @@ type Waiting struct {
 
 // Words returns what a person in the chat is told meanwhile.
 func (w Waiting) Words() string {
+	if w.Next != "" {
+		return w.why() + " Trying " + printable(w.Next) + "."
+	}
+	return w.Untimed() + " in " + inWords(w.For) + "."
+}
+
+// Untimed returns Words without the time at their end, for pages that count down to it: "⏳ The model is
+// busy. Trying again". It returns "" if they name no time.
+func (w Waiting) Untimed() string {
+	if w.Next != "" {
+		return ""
+	}
+	return w.why() + " Trying again"
+}
+
+func (w Waiting) why() string {
 	what := "The model does not answer."
 	switch w.Kind {
 	case KindBusy:
@@ -96,10 +112,7 @@ func (w Waiting) Words() string {
 	case KindUnauthorized, KindNoCredit, KindUnknownModel:
 		what = "The model can't be used now."
 	}
-	if w.Next != "" {
-		return "⏳ " + what + " Trying " + printable(w.Next) + "."
-	}
-	return "⏳ " + what + " Trying again in " + inWords(w.For) + "."
+	return "⏳ " + what
 }
 
 // Delta is a piece of the answer as it streams in.

@@ -3,6 +3,7 @@ package pages_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"parley/pages"
 	"parley/pages/pagestest"
@@ -106,6 +107,20 @@ func TestCostlyTextsShowAsTheyAre(t *testing.T) {
 		blocks := pages.Blocks(text)
 		if len(blocks) != 1 || !strings.HasPrefix(blocks[0], `<div class="verbatim">`) {
 			t.Errorf("%.20q became %d blocks, %.60q", text, len(blocks), blocks)
+		}
+	}
+}
+
+// A wait is told by what is left of it, and a wait that is over is no longer told as one.
+func TestWaitBlockTellsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for left, want := range map[time.Duration]string{
+		-time.Minute:             `<p>Yours &lt;comes&gt; <time datetime="PT0S" data-form="left">now</time>.</p>`,
+		300 * time.Millisecond:   `<p>Yours &lt;comes&gt; <time datetime="PT1S" data-form="left">in 1 second</time>.</p>`,
+		24500 * time.Millisecond: `<p>Yours &lt;comes&gt; <time datetime="PT25S" data-form="left">in 25 seconds</time>.</p>`,
+	} {
+		if got := pages.WaitBlock("Yours <comes>", left); got != want {
+			t.Errorf("%s: %s, want %s", left, got, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -122,4 +123,17 @@ func Moment(t, now time.Time) template.HTML {
 func Time(t time.Time, form, text string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s" data-form="%s">%s</time>`,
 		t.Format(time.RFC3339), t.Format("Monday, 2 January 2006, 15:04:05"), form, text))
+}
+
+// WaitBlock returns words that tell of a wait, and the time that is left of it, as a block of an answer.
+// The script time.js counts down to its end.
+func WaitBlock(words string, left time.Duration) string {
+	seconds, text := max(0, int(math.Ceil(left.Seconds()))), "now"
+	switch {
+	case seconds == 1:
+		text = "in 1 second"
+	case seconds > 1:
+		text = fmt.Sprintf("in %d seconds", seconds)
+	}
+	return fmt.Sprintf(`<p>%s <time datetime="PT%dS" data-form="left">%s</time>.</p>`, template.HTMLEscapeString(words), seconds, text)
 }

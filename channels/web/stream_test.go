@@ -3,6 +3,7 @@ package web_test
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -65,7 +66,7 @@ func TestStreamContinuesAfterTheLastEvent(t *testing.T) {
 	}
 }
 
-// A page says that the model is busy, and for how long, before the next attempt: the second call gets no
+// A page says that the model is busy, and how long the wait still is, before the next attempt: the second call gets no
 // answer until the page has said so.
 func TestStreamReportsABusyModel(t *testing.T) {
 	t.Parallel()
@@ -82,8 +83,12 @@ func TestStreamReportsABusyModel(t *testing.T) {
 	s := h.follow("busy", "/0/0")
 	h.say("busy", "Hello")
 	u := s.until(func(u update) bool { return u.Blocks != nil && strings.Contains(*u.Blocks, "The model is busy.") })
-	if !strings.Contains(*u.Blocks, "Trying again in 25 seconds.") {
+	left := regexp.MustCompile(`Trying again <time datetime="PT\d+S" data-form="left">in \d+ seconds</time>\.`)
+	if !left.MatchString(*u.Blocks) {
 		t.Errorf("the page is told %s", *u.Blocks)
+	}
+	if page := h.browser.Page("/chat/busy"); !left.MatchString(page) {
+		t.Errorf("the page that is opened now says %s", page)
 	}
 	h.post("/chat/busy/messages", url.Values{"text": {"/stop"}}, false)
 	s.until(func(u update) bool { return u.Working != nil && !*u.Working })

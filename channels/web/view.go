@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"parley/activity"
 	"parley/channels/hosted"
@@ -214,6 +215,9 @@ func (c *Channel) noticesOf(ctx context.Context, t *view, name string, from, bef
 func (t view) blocks() []string { return blocksOf(t.progress) }
 
 func blocksOf(p activity.Progress) []string {
+	if w := p.Wait; w.Words != "" {
+		return append(pages.AnswerBlocks(p.Earlier, p.Thought, w.Notice), pages.WaitBlock(w.Words, time.Until(w.Until)))
+	}
 	return pages.AnswerBlocks(p.Earlier, p.Thought, p.Text)
 }
 

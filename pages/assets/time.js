@@ -1,7 +1,8 @@
 // Shows times in the browser's zone and format. The server does not know either, so it
 // writes its own, which stay where no script runs. data-form says how a time is shown:
 // "moment" as short as it can be understood, "stamp" to the second, "ago" by its distance
-// from now, "minute", "hour", "day" and "week" as the label of such a part of a plot.
+// from now, "minute", "hour", "day" and "week" as the label of such a part of a plot. "left" is
+// no time but a wait, which is counted down.
 
 const format = (options) => new Intl.DateTimeFormat(undefined, options);
 const full = format({ weekday: "long", year: "numeric", month: "long", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
@@ -31,7 +32,27 @@ function ago(date, now) {
   return hours > -48 ? relative.format(hours, "hour") : relative.format(Math.trunc(hours / 24), "day");
 }
 
+// countDown shows what is left of a wait, once a second. The end is reckoned from when the
+// element came, since the clock of the server may be another.
+function countDown(time) {
+  delete time.dataset.form; // once
+  const end = Date.now() + Number.parseInt(time.dateTime.slice("PT".length), 10) * 1000;
+  const tick = () => {
+    const seconds = Math.ceil((end - Date.now()) / 1000);
+    time.textContent = seconds > 0 ? until(seconds) : "now";
+    if (seconds > 0 && time.isConnected) setTimeout(tick, 1000);
+  };
+  tick();
+}
+
+const inEnglish = new Intl.RelativeTimeFormat("en"); // as is the sentence around it
+const until = (seconds) => (seconds < 120 ? inEnglish.format(seconds, "second") : inEnglish.format(Math.ceil(seconds / 60), "minute"));
+
 function show(time, now = new Date()) {
+  if (time.dataset.form === "left") {
+    countDown(time);
+    return;
+  }
   const date = new Date(time.dateTime);
   if (Number.isNaN(date.getTime())) return;
   const { form } = time.dataset;
