@@ -77,6 +77,9 @@ func (b *tab) note(event any) {
 	case *runtime.EventExceptionThrown:
 		b.troubles = append(b.troubles, fmt.Sprintf("exception: %+v", e.ExceptionDetails))
 	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelInfo {
+			return // it is no complaint
+		}
 		b.troubles = append(b.troubles, fmt.Sprintf("%s: %s", e.Entry.Level, e.Entry.Text))
 	case *page.EventJavascriptDialogOpening:
 		b.troubles = append(b.troubles, "dialog: "+e.Message)

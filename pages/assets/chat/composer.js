@@ -132,7 +132,10 @@ export function startComposer(talk) {
       field.focus();
     }
   });
-  stop.addEventListener("click", stopAnswer);
+  stop.addEventListener("click", () => {
+    stopAnswer();
+    if (!touch.matches) field.focus(); // the button is hidden with the answer
+  });
 
   // Buttons that give a command: answer again, "Older", "Try again".
   addEventListener("submit", (event) => {

@@ -59,11 +59,12 @@ export function startList() {
   }, { capture: true });
 }
 
-// show replaces the first page of the list.
-export function showList(html, focused) {
+// showList replaces the first page of the list.
+export function showList(html) {
   if (chats.querySelector("input")) return; // somebody is renaming a chat: the next change shows the list
   const open = chats.querySelector("details")?.open;
   chats.innerHTML = html; // the same for all pages
+  const focus = heldFocus();
   const details = chats.querySelector("details");
   if (details && open) details.open = true;
   arrange();
@@ -72,7 +73,21 @@ export function showList(html, focused) {
     menuLine = lines().find((line) => hrefOf(line) === url) ?? null;
     if (!menuLine) closeMenu();
   }
-  if (focused) [...chats.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+  focus();
+}
+
+// heldFocus returns a function that gives the focus to what has taken the place of the element
+// of the list that has it now.
+function heldFocus() {
+  const focused = document.activeElement;
+  if (!chats.contains(focused)) return () => {};
+  const line = focused.closest("li[data-name]");
+  const url = line && hrefOf(line);
+  const kind = focused.matches(".line-more") ? ".line-more" : line ? "a" : focused.matches("[data-older]") ? `[data-older=${focused.dataset.older}]` : "summary";
+  return () => {
+    const place = line ? lines().find((one) => hrefOf(one) === url && !one.hidden) : chats;
+    (place?.querySelector(kind) ?? document.getElementById("new")).focus({ preventScroll: true });
+  };
 }
 
 // arrange adds what scripts know of the list: further pages, groups, marks and buttons.
@@ -239,7 +254,7 @@ function rename(line) {
   field.select();
   field.focus();
   let done = false;
-  const end = (save) => {
+  const end = (save, byKey) => {
     if (done) return;
     done = true;
     const title = field.value.trim();
@@ -249,14 +264,14 @@ function rename(line) {
     if (save && title && title !== before.title) {
       changes.make([{ ...before, action: "rename", fields: { title } }], () => `“${before.title}” is now “${title}”.`);
     }
-    link.focus();
+    if (byKey) link.focus();
   };
   field.addEventListener("blur", () => end(true));
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" && event.key !== "Escape") return;
     event.preventDefault();
     event.stopPropagation();
-    end(event.key === "Enter");
+    end(event.key === "Enter", true);
   });
 }
 

@@ -4,6 +4,7 @@
 import { dress } from "../code.js";
 import { refresh } from "./controls.js";
 import { changes, showList } from "./list.js";
+import { patch, Thoughts } from "./patch.js";
 
 const silence = 45_000; // ms without an event, of which one comes every 15 s, until a connection counts as dead
 const gap = 1500; // ms without a connection until the page says so
@@ -142,20 +143,21 @@ class View {
     for (const name of ["messages", "waiting", "answer", "calls", "text", "at-work", "chats", "title", "said", "empty", "menu"]) {
       this[name] = document.getElementById(name);
     }
+    this.thoughts = new Thoughts(this.text);
     this.first = true;
   }
 
   apply(update) {
     if (update.entries) this.entries(update.entries);
-    if (update.waiting !== undefined) this.waiting.innerHTML = update.waiting;
+    if (update.waiting !== undefined) for (const element of patch(this.waiting, update.waiting)) this.show(element);
     if (update.working !== undefined) {
       this.answer.hidden = !update.working;
       this.talk.toggleAttribute("data-working", update.working);
     }
-    if (update.calls !== undefined) this.put(this.calls, update.calls);
+    if (update.calls !== undefined) patch(this.calls, update.calls);
     if (update.blocks !== undefined) this.blocks(update.keep ?? 0, update.blocks);
     if (update.title !== undefined) this.name(update.title);
-    if (update.chats !== undefined) this.list(update.chats);
+    if (update.chats !== undefined) showList(update.chats);
     if (this.messages.querySelector(".user, .assistant")) { // there is something to be renamed or deleted
       for (const entry of this.menu.querySelectorAll("[data-stored]")) entry.hidden = false;
     }
@@ -203,25 +205,21 @@ class View {
   show(element) {
     dress(element);
     refresh(element);
-    if (!this.first && element.matches(".assistant, .notice:not(.failed)")) {
-      this.said.textContent = `The assistant: ${element.querySelector(".prose").textContent.slice(0, 2000)}`;
-    }
-  }
-
-  // put replaces what an element holds, and keeps open what a reader has opened.
-  put(element, html) {
-    const open = [...element.querySelectorAll("details")].map((details) => details.open);
-    element.innerHTML = html;
-    element.querySelectorAll("details").forEach((details, i) => { details.open = open[i] ?? false; });
+    if (this.first || !element.matches(".assistant, .notice:not(.failed)")) return;
+    if (document.getElementById(`w${element.id}`)) return; // it was told while a message waited
+    const said = spoken(element);
+    if (said) this.said.textContent = `The assistant: ${said}`;
   }
 
   // blocks replaces the end of the answer under way. Its last block may still
   // grow, so that is not coloured yet.
   blocks(keep, html) {
+    const restore = this.thoughts.hold();
     while (this.text.children.length > keep) this.text.lastElementChild.remove();
     const holder = document.createElement("template");
     holder.innerHTML = html;
     this.text.append(holder.content);
+    restore();
     for (const block of [...this.text.children].slice(0, -1)) dress(block);
   }
 
@@ -232,8 +230,12 @@ class View {
     if (field && field !== document.activeElement) field.value = title;
   }
 
-  list(html) {
-    const focused = this.chats.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    showList(html, focused);
-  }
+}
+
+// spoken returns what a screen reader says of an entry: its text without the thoughts, which are
+// folded, else the names of its pictures.
+function spoken(element) {
+  const texts = [...element.querySelectorAll(".prose > :not(.thought)")].map((block) => block.textContent);
+  if (!texts.length) texts.push(...[...element.querySelectorAll("img")].map((picture) => picture.alt));
+  return texts.join(" ").slice(0, 2000);
 }
