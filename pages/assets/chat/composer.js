@@ -3,6 +3,7 @@
 
 import { startCompletion } from "./commands.js";
 import { startFiles } from "./files.js";
+import { isComposing } from "./keys.js";
 import { formOf, post, startUnsent } from "./unsent.js";
 
 // A keyboard on the screen has no Shift+Enter, so there Enter begins a new line.
@@ -112,7 +113,7 @@ export function startComposer(talk) {
     grow();
   });
   field.addEventListener("keydown", (event) => {
-    if (event.isComposing || completion.takes(event)) return;
+    if (isComposing(event) || completion.takes(event)) return;
     if (event.key === "Enter" && !event.shiftKey && !event.altKey && (event.ctrlKey || event.metaKey || !touch.matches)) {
       event.preventDefault();
       submit();
@@ -122,7 +123,7 @@ export function startComposer(talk) {
     }
   });
   addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.defaultPrevented || isComposing(event) || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape" && !document.querySelector("dialog[open]") && !event.target.closest("input")) {
       if (editing.seq()) editing.end();
       else if (!stop.hidden) stopAnswer();

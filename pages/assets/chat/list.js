@@ -3,6 +3,7 @@
 
 import { midnight } from "../time.js";
 import { Changes } from "./changes.js";
+import { isComposing } from "./keys.js";
 import { Removal } from "./removal.js";
 import { Toast } from "./toast.js";
 
@@ -268,7 +269,7 @@ function rename(line) {
   };
   field.addEventListener("blur", () => end(true));
   field.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" && event.key !== "Escape") return;
+    if (isComposing(event) || (event.key !== "Enter" && event.key !== "Escape")) return;
     event.preventDefault();
     event.stopPropagation();
     end(event.key === "Enter", true);

@@ -1,6 +1,8 @@
 // Search as one types, in the sidebar and on the page of results, and more results as the
 // reader comes near the end of those that are there.
 
+import { isComposing } from "./keys.js";
+
 const pause = 150; // ms after a key
 
 export function startSearch() {
@@ -46,7 +48,7 @@ function asOneTypes(field, show) {
     timer = setTimeout(ask, pause);
   });
   field.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !field.value) return;
+    if (isComposing(event) || event.key !== "Escape" || !field.value) return;
     event.preventDefault();
     field.value = "";
     ask();

@@ -1,6 +1,7 @@
 // Keyboard shortcuts, and the list of them. Keys that the field has for itself, such as
 // Enter and Escape, are in composer.js.
 
+import { isComposing } from "./keys.js";
 import { toast } from "./list.js";
 
 const mac = /Mac|iP(hone|ad|od)/.test(navigator.platform);
@@ -29,7 +30,7 @@ export function startShortcuts() {
   ];
 
   addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    if (event.defaultPrevented || isComposing(event) || document.querySelector("dialog[open]")) return;
     const action = actions.find((one) => one.key === event.key.toLowerCase() && Boolean(one.mod) === (event.ctrlKey || event.metaKey) &&
       Boolean(one.alt) === event.altKey && (Boolean(one.shift) === event.shiftKey || one.idle));
     if (!action || (action.idle && writing(event)) || action.when?.() === false) return;
