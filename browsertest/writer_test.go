@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -113,4 +114,66 @@ func TestAHiddenTabCatchesUp(t *testing.T) {
 	one.answers(2)
 	one.awaitText("#messages .assistant", "To: second")
 	one.clean()
+}
+
+// A reload while a message is on its way neither loses nor doubles it: it was still in the field, although
+// the gateway had taken it, or was gone where it had not.
+func TestAReloadWhileAMessageIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	for name, arrives := range map[string]bool{"taken": true, "not taken": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := startGateway(t, echo)
+			b := openTab(t)
+			b.open(g.URL)
+			b.await("document.activeElement.id === 'text-field'")
+			eval[bool](b, fmt.Sprintf(`(() => {
+				const send = window.fetch;
+				window.fetch = (...request) => new Promise(() => { window.sent = true; if (%v) send(...request); });
+				return true;
+			})()`, arrives))
+			b.say("Once and only once")
+			b.await("window.sent")
+			if arrives {
+				b.awaitText("#messages .assistant", "To: Once")
+			}
+			b.do(chromedp.Reload())
+			b.answers(1)
+			b.await("!document.querySelector('#unsent > li')")
+			if got := eval[string](b, "document.getElementById('text-field').value"); got != "" {
+				t.Errorf("the field has %q", got)
+			}
+			b.do(chromedp.Reload())
+			b.answers(1)
+			if n := len(g.Model.Calls()); n != 1 {
+				t.Errorf("the model was asked %d times", n)
+			}
+			b.clean()
+		})
+	}
+}
+
+// A message that is sent when the sign-in has just ended is sent after the next one.
+func TestAMessageWaitsForTheNextSignIn(t *testing.T) {
+	t.Parallel()
+	if chrome == nil {
+		t.Skip(skipped)
+	}
+	g := startGatewayIn(t, t.TempDir(), "", echo)
+	b := openTab(t)
+	b.open(g.MustRun("token", "link"))
+	b.leadsTo("What is on your mind?")
+	b.await("document.readyState === 'complete'")
+	b.say("Stay")
+	b.answers(1)
+	g.MustRun("token", "rotate")
+	eval[bool](b, `fetch("/search?q=x", { headers: { Accept: "application/json" } }).then((answer) => { window.out = answer.redirected }) && true`)
+	b.await("window.out")
+	b.say("Do not lose me")
+	b.await("document.querySelector('#unsent > li:not(.refused)')")
+	b.leadsTo("The gateway's token")
+	b.do(chromedp.SendKeys("#token", g.MustRun("token")), chromedp.Submit("form"))
+	b.leadsTo("To: Stay")
+	b.answers(2)
+	b.awaitText("#messages .assistant", "To: Do not lose me")
 }

@@ -134,7 +134,9 @@ func (s *Server) mayEnter(w http.ResponseWriter, r *http.Request, access Access,
 		foreign(w, r)
 	case v.signedIn:
 		return true
-	case access == Program || !isSafe(r):
+	case access == Person && !isSafe(r):
+		unauthorized(w, r, "You are not signed in any more. Load the page again, and sign in.")
+	case access == Program:
 		unauthorized(w, r, "Send the gateway's token: \"Authorization: Bearer TOKEN\". On the gateway's machine, `gateway token` prints it.")
 	case r.Header.Get("Sec-Fetch-Site") == "cross-site":
 		// A browser keeps a strict cookie to itself when a link of another site

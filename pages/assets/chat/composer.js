@@ -2,7 +2,7 @@
 // messages, and the stop button.
 
 import { startCompletion } from "./commands.js";
-import { startFiles } from "./files.js";
+import { startFiles, unreadable } from "./files.js";
 import { isComposing } from "./keys.js";
 import { formOf, post, startUnsent } from "./unsent.js";
 
@@ -35,7 +35,15 @@ export function startComposer(talk) {
     field.focus();
   });
 
+  let sending = ""; // what was written of the message that is on its way and kept meanwhile
   let pending = null; // the message that was sent and not yet taken: a repeat is the same one
+
+  // saveDraft keeps what is written for a reload of the page, without what is on its way.
+  function saveDraft() {
+    if (editing.seq()) return;
+    const isOnItsWay = sending && field.value.startsWith(sending);
+    keep(draftKey(), isOnItsWay ? field.value.slice(sending.length).trimStart() : field.value);
+  }
 
   function grow() {
     if (!CSS.supports("field-sizing", "content")) {
@@ -56,17 +64,29 @@ export function startComposer(talk) {
     const message = { id: pending.id, text, seq, files: sent.map(({ file }) => file) };
     form.ariaBusy = "true";
     trouble("");
+    const lost = await unreadable(message.files);
+    if (lost) {
+      form.ariaBusy = "false";
+      trouble(lost);
+      return;
+    }
+    let row = seq ? undefined : await unsent.begin(message); // an edit must not be sent twice
+    if (location.pathname !== url) { // a new chat has an address from its first message on
+      keep(draftKey(), "");
+      history.replaceState(null, "", url);
+    }
+    if (row !== undefined) sending = written;
+    saveDraft();
     let { why, later } = unsent.waiting() ? { why: "Earlier messages wait.", later: true } : await post(`${url}/${seq ? "edit" : "messages"}`, formOf(message));
     if (why && later) {
-      try {
-        await unsent.keep(message);
-        why = "";
-      } catch { // the browser forbids storage
-        why += " Your message is still here; send it again when the connection is back.";
-      }
+      row ??= await unsent.begin(message);
+      why = row === undefined ? `${why} Your message is still here; send it again when the connection is back.` : "";
     }
+    await unsent.end(row, later);
     form.ariaBusy = "false";
+    sending = "";
     if (why) {
+      saveDraft();
       trouble(why);
       return;
     }
@@ -75,11 +95,7 @@ export function startComposer(talk) {
     if (field.value.startsWith(written)) field.value = field.value.slice(written.length).trimStart();
     if (seq && seq === editing.seq()) editing.end();
     files.drop(sent);
-    keep(draftKey(), "");
-    if (location.pathname !== url) {
-      history.replaceState(null, "", url); // a new chat has an address from its first message on
-    }
-    keep(draftKey(), field.value);
+    saveDraft();
     grow();
     dispatchEvent(new Event("sent"));
   }
@@ -109,7 +125,7 @@ export function startComposer(talk) {
     submit();
   });
   field.addEventListener("input", () => {
-    if (!editing.seq()) keep(draftKey(), field.value);
+    saveDraft();
     grow();
   });
   field.addEventListener("keydown", (event) => {

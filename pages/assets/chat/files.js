@@ -3,6 +3,17 @@
 
 const mebibyte = 1024 * 1024;
 
+// unreadable returns what is said of files that the browser can't read any more, "" if it can
+// read all. To a request that has such a file the gateway seems to be away.
+export async function unreadable(files) {
+  for (const file of files) {
+    try { await file.slice(0, 1).arrayBuffer(); } catch {
+      return `“${file.name}” can't be read. A folder can't be sent, and a file that was moved or changed has to be added again.`;
+    }
+  }
+  return "";
+}
+
 export function startFiles(form, field, trouble) {
   const input = document.getElementById("files");
   const list = document.getElementById("picked");

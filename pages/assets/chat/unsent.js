@@ -1,6 +1,7 @@
-// Messages that could not be sent. They are kept in the browser's database, with their
-// files, and sent in order when the gateway can be reached again. Each has an id by which
-// the gateway takes it once, however often it is sent.
+// Messages that the gateway has not taken yet. They are kept in the browser's database, with
+// their files, from before they are sent on, so that a reload in between loses none. Those
+// that could not be sent are sent in order when the gateway can be reached again. Each has an
+// id by which the gateway takes it once, however often it is sent.
 
 const retryAfter = 10_000; // ms between attempts while messages wait
 const name = "parley";
@@ -39,7 +40,7 @@ export async function post(url, data) {
     return { why: "The gateway can't be reached.", later: true };
   }
   if (answer.ok) return { why: "", later: false };
-  const later = [502, 503, 504].includes(answer.status);
+  const later = [401, 429, 502, 503, 504].includes(answer.status); // 401: the page is about to ask for a sign-in
   try {
     return { why: (await answer.json()).detail || `The gateway refused it (${answer.status}).`, later };
   } catch {
@@ -63,11 +64,22 @@ export function startUnsent(chat, restore) {
   const list = document.getElementById("unsent");
   let busy = false;
   let timer;
+  let shown = "";
+  const underWay = new Set(); // rows of messages that this page is sending for the first time
+
+  const unsent = async () => (await query("readonly", (rows) => rows.getAll())).filter(({ n }) => !underWay.has(n));
 
   async function show() {
     let messages = [];
-    try { messages = await query("readonly", (rows) => rows.getAll()); } catch { /* storage may be forbidden */ }
-    list.replaceChildren(...messages.filter((message) => message.chat === chat).map(element));
+    try { messages = await unsent(); } catch { /* storage may be forbidden */ }
+    const here = messages.filter((message) => message.chat === chat);
+    const now = JSON.stringify(here.map(({ n, why }) => [n, why]));
+    if (now !== shown) {
+      const focused = list.contains(document.activeElement);
+      list.replaceChildren(...here.map(element));
+      if (focused) document.getElementById("text-field").focus();
+    }
+    shown = now;
     clearTimeout(timer);
     if (messages.some((message) => !message.why)) timer = setTimeout(flush, retryAfter);
     return messages;
@@ -94,7 +106,7 @@ export function startUnsent(chat, restore) {
     if (busy) return;
     busy = true;
     try {
-      for (const message of await query("readonly", (rows) => rows.getAll())) {
+      for (const message of await unsent()) {
         if (message.why && all !== true) continue;
         const { why, later } = await post(`${message.chat}/${message.seq ? "edit" : "messages"}`, formOf(message));
         if (why && later) break;
@@ -116,9 +128,23 @@ export function startUnsent(chat, restore) {
 
   return {
     waiting: () => list.querySelector(":scope > :not(.refused)") !== null,
-    async keep(message) {
-      await query("readwrite", (rows) => rows.add({ ...message, chat }));
+    // begin keeps a message that is about to be sent, and returns its row, undefined where
+    // the browser forbids storage.
+    async begin(message) {
+      try {
+        const row = await query("readwrite", (rows) => rows.add({ ...message, chat }));
+        underWay.add(row);
+        return row;
+      } catch { return undefined; }
+    },
+    // end says that an attempt to send the message of a row is over, and whether another one
+    // follows.
+    async end(row, later) {
+      if (row === undefined) return;
+      if (!later) await query("readwrite", (rows) => rows.delete(row)).catch(() => {}); // a repeat is taken once
+      underWay.delete(row);
       await show();
+      if (later) document.getElementById("said").textContent = list.lastElementChild?.querySelector("[data-why]").textContent ?? "";
     },
     flush,
   };
