@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -52,7 +53,7 @@ func (c *Channel) chooseVersion(w http.ResponseWriter, r *http.Request) {
 		} else {
 			err = conversation.ErrNotFound
 		}
-		c.answerChange(w, r, "/chat/"+name, nil, err)
+		c.answerChange(w, r, fmt.Sprintf("/chat/%s#m%d", name, version), nil, err) // where its reader has been
 	}
 }
 

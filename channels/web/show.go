@@ -11,6 +11,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/files"
 	"parley/conversation/media"
+	"parley/httpserver"
 	"parley/pages"
 )
 
@@ -90,15 +91,16 @@ func (c *Channel) showConversation(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
+	if found.Active && !httpserver.WantsPage(r) { // a script adds them to the chat, where they can be edited
+		addActions(t.entries, name)
+	}
 	c.showToRead(w, r, name, t)
 }
 
 // show shows a chat that can be written in.
 func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t view) {
 	p := c.page(r, name, t)
-	for i := range p.Entries {
-		p.Entries[i].Action = p.URL + "/messages"
-	}
+	addActions(p.Entries, name)
 	p.Waiting, p.Working = t.waiting, t.working
 	if t.working {
 		p.Calls, p.Answer = t.toolsUnderWay(), answerHTML(t.blocks())
@@ -109,6 +111,13 @@ func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t vi
 	p.Vision = c.Vision
 	p.MaxText, p.MaxFiles, p.MaxFile, p.MaxBody = hosted.MaxText, hosted.MaxFiles, c.MaxFile, c.maxBody()
 	c.answerPage(w, r, p)
+}
+
+// addActions adds the buttons that send something to the items of a chat.
+func addActions(items []item, name string) {
+	for i := range items {
+		items[i].Action = "/chat/" + name + "/messages"
+	}
 }
 
 // showToRead shows a part of a conversation that can only be read.

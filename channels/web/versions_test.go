@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"parley/conversation"
 	"parley/llm/llmtest"
 )
 
@@ -121,5 +122,41 @@ func TestVersionsOfEditedAndRepeatedMessages(t *testing.T) {
 	}
 	if refused := h.model.Refusals(); len(refused) > 0 {
 		t.Errorf("the model refused %v", refused)
+	}
+}
+
+// A message with versions has its switch also where it is the first of the page, and so does one of an
+// earlier page that a script asks for.
+func TestVersionsOfTheFirstMessageOfAPage(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.model.Reply(llmtest.Echo)
+	h.talk("v", 20)
+	h.edit("v", "39", "again") // seq 41 and 42
+	h.talk("v", 29)
+	page := h.browser.Page("/chat/v")
+	if strings.Contains(page, `id="m40"`) || !strings.Contains(page, `id="m41"`) {
+		t.Fatal("the page does not begin with the edited message, so that this test shows nothing")
+	}
+	if !strings.Contains(page, "<span>2 / 2</span>") {
+		t.Error("the first message of the page has no versions")
+	}
+	h.talk("v", 10)
+	earlier := regexp.MustCompile(`/chat/v/conversation/[^"]*before=\d+`).FindString(h.browser.Page("/chat/v"))
+	if _, body, _ := h.browser.Get(earlier); !strings.Contains(body, "<span>2 / 2</span>") || !strings.Contains(body, "data-edit") {
+		t.Errorf("the messages at %s can't be edited", earlier)
+	}
+	if body := h.browser.Page(earlier); strings.Contains(body, "data-edit") {
+		t.Error("a page that can only be read has buttons to edit")
+	}
+}
+
+// talk adds messages and their answers to a chat.
+func (h *harness) talk(name string, n int) {
+	h.t.Helper()
+	for range n {
+		_, err := h.store.Append(h.t.Context(), conversation.Key("web:"+name), "",
+			conversation.Message{Role: conversation.RoleUser, Content: "said", Tokens: 1}, conversation.Message{Role: conversation.RoleAssistant, Content: "noted", Tokens: 1})
+		h.must(err)
 	}
 }

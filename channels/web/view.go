@@ -160,7 +160,7 @@ func (c *Channel) addVersions(ctx context.Context, t *view, items []item) error 
 	}
 	for _, fork := range forks {
 		first := slices.IndexFunc(items, func(e item) bool { return e.Seq >= fork.Versions[fork.Chosen] })
-		if first < 0 || first == 0 && t.earlier > 0 {
+		if first < 0 || first == 0 && t.earlier > 0 && items[0].Seq != fork.Versions[fork.Chosen] {
 			continue // it is on an earlier page
 		}
 		if items[first].isStep() { // versions stand below the answer that it leads to

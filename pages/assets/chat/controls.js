@@ -98,6 +98,7 @@ function earlier() {
       const next = page.querySelector("[data-earlier]");
       if (next) {
         link.href = next.href;
+        link.textContent = next.textContent;
         near.observe(link);
       } else link.parentElement.remove();
       scroll.scrollTop = scroll.scrollHeight - below;

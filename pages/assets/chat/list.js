@@ -64,8 +64,8 @@ export function startList() {
 export function showList(html) {
   if (chats.querySelector("input")) return; // somebody is renaming a chat: the next change shows the list
   const open = chats.querySelector("details")?.open;
-  chats.innerHTML = html; // the same for all pages
   const focus = heldFocus();
+  chats.innerHTML = html; // the same for all pages
   const details = chats.querySelector("details");
   if (details && open) details.open = true;
   arrange();
@@ -149,6 +149,7 @@ const near = new IntersectionObserver((seen) => {
 async function load(link) {
   const name = link.dataset.older;
   if (loading[name]) return; // also where the first page has changed meanwhile, and with it the link
+  const words = "Show older ones";
   loading[name] = true;
   link.ariaBusy = "true";
   try {
@@ -159,6 +160,7 @@ async function load(link) {
     holder.innerHTML = page.html;
     older[name].push(...holder.content.querySelectorAll("li"));
     next[name] = page.next ?? "";
+    link.textContent = words;
     loading[name] = false;
     const now = chats.querySelector(`[data-older=${name}]`);
     if (now) near.unobserve(now); // so that arrange looks anew whether it is in sight
