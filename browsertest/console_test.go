@@ -160,3 +160,35 @@ func TestTheKeyboardSendsAReplyAgainAndTheLogGoesOn(t *testing.T) {
 	b.clean()
 	log.clean()
 }
+
+// Code and formulas of a transcript look as they do in the chat: code has its colours and a button
+// that copies it.
+func TestATranscriptShowsCodeLikeTheChat(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, says("```go\npackage main\n```\n\nAnd \\(x^2\\)."))
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("Show me code")
+	b.answers(1)
+	b.open(g.URL + "/console/sessions")
+	b.open(eval[string](b, "document.querySelector('tbody th a').href"))
+	b.open(eval[string](b, "document.querySelector('tbody th a').href"))
+	b.await("document.querySelector('.prose .code .copy:not([hidden])') && document.querySelector('.prose .hljs-keyword') && document.querySelector('.prose .math .katex')")
+	b.clean()
+}
+
+// The log does not say that it goes on where the server has refused its stream for good.
+func TestTheLogSaysWhenItHasStopped(t *testing.T) {
+	t.Parallel()
+	if chrome == nil {
+		t.Skip(skipped)
+	}
+	g := startGatewayIn(t, t.TempDir(), "", echo)
+	b := openTab(t)
+	b.open(g.MustRun("token", "link"))
+	b.leadsTo("What is on your mind?")
+	b.open(g.URL + "/console/log")
+	b.await("document.getElementById('live').textContent === 'live'")
+	g.MustRun("token", "rotate")
+	b.awaitText("#live", "Stopped. Reload the page to see new lines.")
+}

@@ -147,7 +147,7 @@ type page struct {
 func (c *Console) show(w http.ResponseWriter, r *http.Request, file, section, title string, body any, scripts ...string) {
 	frame := pages.Frame{
 		Title: title, Section: "console",
-		Styles: []string{"console/console.css"}, Scripts: append(scripts, "code.js", "console/sections.js"),
+		Styles: []string{"console/console.css"}, Scripts: append(scripts, "console/sections.js"),
 		Body: page{Section: section, Title: title, Done: doneText(r.URL.Query().Get("done")), Body: body,
 			Troubles: dbhealth.New(c.Store).Troubles()},
 	}

@@ -8,7 +8,9 @@ lines.scrollTop = lines.scrollHeight;
 
 const stream = new EventSource(lines.dataset.stream);
 stream.addEventListener("open", () => { live.textContent = "live"; });
-stream.addEventListener("error", () => { live.textContent = "connecting again …"; });
+stream.addEventListener("error", () => {
+  live.textContent = stream.readyState === EventSource.CLOSED ? "Stopped. Reload the page to see new lines." : "connecting again …";
+});
 stream.addEventListener("message", (event) => {
   const follow = nearEnd();
   const part = document.createElement("template");
