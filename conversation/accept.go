@@ -112,7 +112,10 @@ func (s *Store) acceptInbound(ctx context.Context, tx db.Tx, in *accepted, now i
 			return err
 		}
 	}
-	return insertInbound(ctx, tx, in, now)
+	if err := insertInbound(ctx, tx, in, now); err != nil {
+		return err
+	}
+	return checkKnown(ctx, tx, in)
 }
 
 // takeTalk stores the group talk that a message asks for in its Overheard. It also removes the message

@@ -56,17 +56,25 @@ func (k *knownSessions) remove(batch []Inbound) {
 var errNotKnown = errors.New("the session has moved")
 
 // enterSession makes the session of a message if it is new, and gives the message its key, which is another one if its place has
-// moved. Of a known session the server only checks that it is as the message says, which takes no round trip of its own; if
-// it is not, the transaction fails with errNotKnown.
+// moved. It leaves a known session to checkKnown.
 func enterSession(ctx context.Context, tx db.Tx, in *accepted, now int64) error {
-	key, place := string(in.Key), db.Text(in.Place)
 	in.Origin = cmp.Or(in.Origin, in.Key)
 	if in.known {
-		return db.Require(ctx, tx, func() error { return errNotKnown }, `
-			SELECT 1 FROM sessions WHERE key = ?1 AND (?2 = '' OR place = ?2) AND NOT EXISTS (SELECT 1 FROM moved_places WHERE place = ?1)`,
-			key, place)
+		return nil
 	}
-	_, key, err := rows.EnterSession(ctx, tx, key, place, now)
+	_, key, err := rows.EnterSession(ctx, tx, string(in.Key), db.Text(in.Place), now)
 	in.Key = Key(key)
 	return err
+}
+
+// checkKnown has the server check that a known session is as the message says, which takes no round trip of its own. If it is not,
+// the transaction fails with errNotKnown. The message is stored before: on PostgreSQL its row keeps the place from moving until the
+// transaction ends, see rows.HoldPlace.
+func checkKnown(ctx context.Context, tx db.Tx, in *accepted) error {
+	if !in.known {
+		return nil
+	}
+	return db.Require(ctx, tx, func() error { return errNotKnown }, `
+		SELECT 1 FROM sessions WHERE key = ?1 AND (?2 = '' OR place = ?2) AND NOT EXISTS (SELECT 1 FROM moved_places WHERE place = ?1)`,
+		string(in.Key), db.Text(in.Place))
 }

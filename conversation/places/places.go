@@ -66,6 +66,9 @@ func movePlace(ctx context.Context, tx db.Tx, from, to conversation.Key, readdre
 		return moved, err
 	}
 	added, err := result.RowsAffected()
+	if err == nil {
+		err = rows.HoldPlace(ctx, tx, string(to))
+	}
 	if err != nil {
 		return moved, err
 	}

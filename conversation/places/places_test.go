@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
 	"parley/conversation/catalog"
+	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 	"parley/conversation/search"
 	"parley/conversation/storetest"
 )
@@ -107,6 +111,102 @@ func TestMessagesFollowAPlaceThatAnotherProcessMoves(t *testing.T) {
 	named(elsewhere, "Plans")
 	if in := say(s, elsewhere, 2, "late", ""); in.Key != elsewhere || in.Origin != elsewhere {
 		t.Errorf("the late message is in %s, from %s", in.Key, in.Origin)
+	}
+}
+
+// awaitLock waits until a transaction waits for a lock, or the result is there. SQLite has one writer at a time, so that it need not
+// wait.
+func awaitLock[T any](t *testing.T, s *conversation.Store, result chan T) {
+	t.Helper()
+	for waiting := 0; storetest.OnPostgres() && waiting == 0 && len(result) == 0; time.Sleep(time.Millisecond) {
+		if err := s.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (
+			SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waiting); err != nil {
+			t.Error(err)
+			return
+		}
+	}
+}
+
+// A message that another process stores while a place moves belongs to the session of the place, whether or not the place has a
+// session of its own.
+func TestMessageFollowsAPlaceThatMovesAtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{false, true} {
+		s := storetest.New(t)
+		other := storetest.Open(t, s.Path())
+		storetest.Accept(t, s, storetest.Say(oldGroup, 1, "our plan"))
+		if known {
+			storetest.Accept(t, other, storetest.Say(newGroup, 1, "is this the new group?"))
+		}
+		result := make(chan []conversation.Inbound, 1)
+		var once sync.Once
+		_, err := New(s).MovePlace(t.Context(), oldGroup, newGroup, func(address string) string {
+			once.Do(func() {
+				go func() {
+					stored, err := other.Accept(t.Context(), nil, storetest.Say(newGroup, 2, "and now?"))
+					if err != nil {
+						t.Error(err)
+					}
+					result <- stored
+				}()
+				awaitLock(t, s, result)
+			})
+			return readdressed(address)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stored := <-result; len(stored) != 1 || stored[0].Key != oldGroup || stored[0].Origin != newGroup {
+			t.Errorf("known %v: stored %+v", known, stored)
+		}
+	}
+}
+
+// A place does not move while another process stores a message there, so that whoever moves it finds the message in the place's own
+// session.
+func TestMoveOfAPlaceWaitsForMessagesUnderWay(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]func(context.Context, db.Tx) error{
+		"in a new session": func(ctx context.Context, tx db.Tx) error {
+			_, _, err := rows.EnterSession(ctx, tx, string(newGroup), "", 1)
+			return err
+		},
+		"in a known session": func(ctx context.Context, tx db.Tx) error {
+			var id int64 // which makes the server execute the statement at once
+			return tx.QueryRowContext(ctx, `INSERT INTO inbox (session_id, channel, source_id, address, text, sent_at)
+				SELECT id, channel, 'second', 'to it', 'hello?', 1 FROM sessions WHERE key = ? RETURNING id`, string(newGroup)).Scan(&id)
+		},
+	} {
+		s := storetest.New(t)
+		other := storetest.Open(t, s.Path())
+		if name == "in a known session" {
+			storetest.Accept(t, other, storetest.Say(newGroup, 1, "is this the new group?"))
+		}
+		result := make(chan Moved, 1)
+		var once sync.Once
+		err := other.DB().WriteSession(t.Context(), string(newGroup), func(ctx context.Context, tx db.Tx) error {
+			err := store(ctx, tx)
+			once.Do(func() {
+				go func() {
+					moved, err := New(s).MovePlace(t.Context(), oldGroup, newGroup, readdressed)
+					if err != nil {
+						t.Error(err)
+					}
+					result <- moved
+				}()
+				awaitLock(t, other, result)
+			})
+			if len(result) > 0 {
+				t.Errorf("%s: the place has moved while a message was being stored", name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if moved := <-result; moved != (Moved{IsNew: true, OwnSession: true}) {
+			t.Errorf("%s: %+v", name, moved)
+		}
 	}
 }
 
