@@ -77,6 +77,9 @@ func movePlace(ctx context.Context, tx db.Tx, from, to conversation.Key, readdre
 			return moved, err
 		}
 	}
+	if err := moveTalk(ctx, tx, string(to), session); err != nil {
+		return moved, err
+	}
 	for _, those := range []struct{ table, which string }{{"inbox", "run_id IS NULL"}, {"outbox", "state = 'due'"}, {"outbox", "state = 'failed'"}} {
 		if err := readdressRows(ctx, tx, those.table, those.which, session, readdress); err != nil {
 			return moved, err
@@ -207,9 +210,12 @@ func adoptPlace(ctx context.Context, tx db.Tx, place conversation.Key, now int64
 			return "", err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, `
-		UPDATE group_talk AS t SET session = ?1 WHERE session = ?2 AND NOT EXISTS (SELECT 1 FROM group_talk o WHERE o.session = ?1 AND o.source_id = t.source_id)`, session, string(place)); err != nil {
-		return "", err
-	}
-	return conversation.Key(session), nil
+	return conversation.Key(session), moveTalk(ctx, tx, string(place), session)
+}
+
+// moveTalk gives the session the group talk that was stored for the place before the move was known.
+func moveTalk(ctx context.Context, tx db.Tx, place, session string) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE group_talk AS t SET session = ?1 WHERE session = ?2 AND NOT EXISTS (SELECT 1 FROM group_talk o WHERE o.session = ?1 AND o.source_id = t.source_id)`, session, place)
+	return err
 }

@@ -210,6 +210,24 @@ func TestMoveOfAPlaceWaitsForMessagesUnderWay(t *testing.T) {
 	}
 }
 
+// Group talk of a place that has no session of its own is in the session that the place belongs to, also from before the move.
+func TestGroupTalkFollowsAPlaceThatMoves(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	storeTurn(t, s, oldGroup, 1, "our plan")
+	aside := storetest.Say(newGroup, 1, "we go by train")
+	aside.Aside = true
+	storetest.Accept(t, s, aside)
+	mustMove(t, s, oldGroup, newGroup)
+	asked := storetest.Say(newGroup, 2, "and how do we go?")
+	asked.Talk.Most = 10
+	storetest.Accept(t, s, asked)
+	turn := storetest.Begin(t, s, oldGroup, 1000)
+	if len(turn.Waiting) != 1 || !strings.Contains(turn.Waiting[0].Overheard, "we go by train") {
+		t.Errorf("the message came with %+v", turn.Waiting)
+	}
+}
+
 func TestMovePlaceKeepsTheSession(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
