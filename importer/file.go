@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"parley/conversation"
@@ -54,7 +56,12 @@ func Open(name string, format Format) (*File, error) {
 		return newFile(io.NopCloser(os.Stdin), 0, format)
 	}
 	file, err := os.Open(name)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+		return nil, fmt.Errorf("there is no file %s: name one, or - for standard input", name)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%s can't be read: let the user with the id %d read it", name, os.Geteuid())
+	case err != nil:
 		return nil, err
 	}
 	opened, err := openFile(file, format)
@@ -69,6 +76,9 @@ func openFile(file *os.File, format Format) (*File, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
+	}
+	if info.IsDir() {
+		return nil, errors.New("found a folder, allowed: a file")
 	}
 	if archive, err := zip.NewReader(file, info.Size()); err == nil {
 		return newArchive(archive, file.Close)

@@ -163,7 +163,8 @@ func TestImportSaysWhatIsWrong(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"import", lines + ".missing"}, "no such file"},
+		{[]string{"import", lines + ".missing"}, "there is no file " + lines + ".missing: name one"},
+		{[]string{"import", filepath.Dir(lines)}, "found a folder, allowed: a file"},
 		{[]string{"import", lines, "--session", "telegram:chat:41"}, "did you mean telegram:chat:42?"},
 		{[]string{"import", lines, "--session", "cli:a b"}, `session name "a b"`},
 		{[]string{"import", lines, "--format", "xml"}, `found "xml", allowed: chatgpt, jsonl`},

@@ -112,9 +112,11 @@ func checkTarget(database, target string, force bool) (string, error) {
 	switch info, err := os.Stat(target); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return "", err
+		return "", explainDraft(target, err)
 	case info.IsDir():
 		return "", fmt.Errorf("%s is a folder: name a file in it", target)
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a file: name one", target)
 	case sameFile(target, database):
 		return "", fmt.Errorf("%s is the database itself: name another file", target)
 	case !force:

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"parley/conversation/internal/db"
@@ -100,10 +101,15 @@ func TestBackupRefusesTargets(t *testing.T) {
 	if err := os.Symlink(database, link); err != nil {
 		t.Fatal(err)
 	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for target, tt := range map[string]struct {
 		force bool
 		want  string
 	}{
+		pipe:                           {true, "is not a file"},
 		existing:                       {false, "--force"},
 		database:                       {true, "the database itself"},
 		link:                           {true, "the database itself"},
@@ -112,6 +118,7 @@ func TestBackupRefusesTargets(t *testing.T) {
 		used:                           {true, "a database in use"},
 		dir:                            {true, "is a folder"},
 		filepath.Join(dir, "no", "x"):  {false, "does not exist"},
+		filepath.Join(existing, "x"):   {false, "the folder " + existing + " does not exist"},
 	} {
 		before := names(t, dir)
 		if _, err := Backup(t.Context(), database, target, BackupOptions{Force: tt.force}); err == nil || !strings.Contains(err.Error(), tt.want) {

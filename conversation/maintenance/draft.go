@@ -48,7 +48,7 @@ func newDraft(target string) (*draft, error) {
 func explainDraft(target string, err error) error {
 	dir := filepath.Dir(target)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("the folder %s does not exist", dir)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the user with the id %d may not write to the folder %s (%w)", os.Geteuid(), dir, err)

@@ -130,6 +130,21 @@ func firstColumn(ctx context.Context, q db.Querier, query string, args ...any) (
 	return db.Column[string](q.QueryContext(ctx, query, args...))
 }
 
+// checkFile returns an error unless there is a file at path, or will be one when an interrupted restore is finished.
+func checkFile(path string) error {
+	const advice = "name a database, or a copy that `gateway backup` has made"
+	exists, err := Exists(path)
+	switch info, _ := os.Stat(path); {
+	case err == nil && !exists, errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("there is no file %s: %s", path, advice)
+	case err != nil:
+		return explain(path, err)
+	case info != nil && !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file: %s", path, advice)
+	}
+	return nil
+}
+
 // isDamage reports whether an error comes from what a file holds.
 func isDamage(err error) bool {
 	fault := db.FaultOf(err)

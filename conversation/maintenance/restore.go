@@ -80,10 +80,8 @@ func Restore(ctx context.Context, file, database string, progress Progress) (r R
 // fillFrom makes a draft a checked copy of a file, which may be a database in
 // use elsewhere.
 func fillFrom(ctx context.Context, file string, d *draft, progress Progress) (c Contents, err error) {
-	if info, err := os.Stat(file); err != nil {
+	if err := checkFile(file); err != nil {
 		return c, err
-	} else if !info.Mode().IsRegular() {
-		return c, fmt.Errorf("%s is not a file", file)
 	}
 	held, err := shareChecked(ctx, file)
 	if err != nil {

@@ -146,7 +146,8 @@ func TestRestoreRefusesWhatIsNoCopy(t *testing.T) {
 		path("newer.db"):    "version 999",
 		path("damaged.db"):  "is damaged",
 		path("dangling.db"): "does not exist",
-		path("missing"):     "no such file",
+		path("missing"):     "there is no file",
+		path("text/x"):      "there is no file",
 		dir:                 "is not a file",
 		database:            "the database itself",
 	} {

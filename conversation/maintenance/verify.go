@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,10 +37,8 @@ const maxFindings = 50
 // search index. Of what is damaged it says which sessions, conversations and
 // messages are hit. The error is why it could not be checked.
 func Verify(ctx context.Context, path string, progress Progress) (v Verified, err error) {
-	if info, err := os.Stat(path); err != nil {
+	if err := checkFile(path); err != nil {
 		return v, err
-	} else if !info.Mode().IsRegular() {
-		return v, fmt.Errorf("%s is not a file", path)
 	}
 	held, err := db.Share(path)
 	if err != nil {
