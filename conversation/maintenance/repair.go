@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
@@ -33,7 +34,13 @@ type Repaired struct {
 // the other messages keep their numbers. It rebuilds the search index. The old database is
 // not changed.
 func Repair(ctx context.Context, database, target string, o RepairOptions) (r Repaired, err error) {
+	if err := checkFile(database); err != nil {
+		return r, err
+	}
 	held, err := db.Exclude(database)
+	if errors.Is(err, syscall.EROFS) { // nobody can have it open to write
+		held, err = db.Share(database)
+	}
 	if err != nil {
 		return r, err
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"parley/conversation"
@@ -730,6 +731,48 @@ func TestRepairRefusesWhatIsNoDatabase(t *testing.T) {
 	}
 	if got := names(t, filepath.Dir(target)); len(got) > 0 {
 		t.Errorf("the folder holds %v", got)
+	}
+	missing := filepath.Join(t.TempDir(), "missing.db")
+	if _, err := Repair(t.Context(), missing, target, RepairOptions{}); err == nil || !strings.HasPrefix(err.Error(), "there is no file "+missing) {
+		t.Errorf("it says %v", err)
+	}
+	if _, err := Verify(t.Context(), missing, nil); err == nil || !strings.HasPrefix(err.Error(), "there is no file "+missing) {
+		t.Errorf("verify says %v", err)
+	}
+	if got := names(t, filepath.Dir(missing)); len(got) > 0 {
+		t.Errorf("the folder of a missing file holds %v", got)
+	}
+}
+
+// A damaged disk is often made read-only by the system. What can be read of a database there is saved elsewhere.
+func TestRepairOnAReadOnlyFileSystem(t *testing.T) {
+	t.Parallel()
+	database := newDatabase(t, 5)
+	dir := filepath.Dir(database)
+	if err := syscall.Mount(dir, dir, "", syscall.MS_BIND, ""); err != nil {
+		t.Skipf("skipped: mounting needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	writer := startDatabaseUser(t, database, true)
+	writer.await(t, 5)
+	writer.kill() // leaves a log
+	if err := syscall.Mount(dir, dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	if texts, _ := mustVerify(t, database); len(texts) > 0 {
+		t.Errorf("verify found %q", texts)
+	}
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	if _, err := Backup(t.Context(), database, copied, BackupOptions{}); err != nil {
+		t.Error(err)
+	}
+	repaired, r := mustRepair(t, database)
+	if n, want := number(t, repaired, messages), number(t, copied, messages); len(r.Losses) > 0 || n != want || n <= 10 {
+		t.Errorf("%d messages are saved, want %d; %+v", n, want, r)
 	}
 }
 
