@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/transcript"
+	"parley/internal/durable"
 )
 
 func exportCommand(configPath *string) *cobra.Command {
@@ -83,7 +85,11 @@ func export(cmd *cobra.Command, store *conversation.Store, t target, format tran
 	out := bufio.NewWriter(to)
 	slices.Reverse(list)
 	progress := func() { _ = bar.Add(1) } // a picture of the work, not the work
-	if err := transcript.Export(ctx, out, format, store, t.session, list, files, progress); err != nil {
+	err = transcript.Export(ctx, out, format, store, t.session, list, files, progress)
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted before the end")
+	}
+	if err != nil {
 		return err
 	}
 	if err := out.Flush(); err != nil {
@@ -93,19 +99,27 @@ func export(cmd *cobra.Command, store *conversation.Store, t target, format tran
 }
 
 // replaceFile writes a file that only its owner can read. It gets its name when it
-// is complete.
-func replaceFile(path string, write func(io.Writer) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // made with 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
+// is complete. Pipes and devices are written to.
+func replaceFile(path string, write func(io.Writer) error) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%s is a folder: name a file in it", path)
+	case err == nil && !info.Mode().IsRegular():
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
+			return err
 		}
-	}()
-	if err := errors.Join(write(file), file.Sync(), file.Close()); err != nil {
-		return err
+		return errors.Join(write(file), file.Close())
 	}
-	return os.Rename(file.Name(), path)
+	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays one
+		path = target
+	}
+	if folder, err := os.Stat(filepath.Dir(path)); err != nil || !folder.IsDir() {
+		return fmt.Errorf("there is no folder %s", filepath.Dir(path))
+	}
+	if err := durable.WriteFile(path, ".export-*", func(file *os.File) error { return write(file) }, os.Rename); err != nil {
+		return fmt.Errorf("%s was not written: %w", path, err)
+	}
+	return nil
 }

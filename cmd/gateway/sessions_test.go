@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -384,11 +386,47 @@ func TestExportedFilesAreCompleteAndPrivate(t *testing.T) {
 			t.Errorf("%s: the oldest conversation does not stand first", name)
 		}
 	}
-	if _, err := o.call("", "sessions", "export", string(adasChat), "-o", filepath.Join(dir, "missing", "chat.md")); err == nil {
-		t.Error("an export into a folder that does not exist is no error")
+	for path, want := range map[string]string{filepath.Join(dir, "missing", "chat.md"): "there is no folder " + filepath.Join(dir, "missing"), dir: "is a folder"} {
+		if _, err := o.call("", "sessions", "export", string(adasChat), "-o", path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 	if files, _ := os.ReadDir(dir); len(files) != 4 {
 		t.Errorf("left behind: %v", files)
+	}
+}
+
+// An export is written into a pipe or a device, and does not take its place. A link to a file stays one.
+func TestExportKeepsPipesAndLinks(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	o.talks(adasChat, "", "question", "answer")
+	dir := t.TempDir()
+	pipe, link, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "link.md"), filepath.Join(dir, "chat.md")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0) // so that nobody waits for the other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	o.mustCall("sessions", "export", string(adasChat), "-o", pipe)
+	if line, err := bufio.NewReader(reader).ReadString('\n'); line != "# question\n" || err != nil {
+		t.Errorf("the pipe has %q, %v", line, err)
+	}
+	if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		t.Errorf("the pipe is %v, %v", info.Mode(), err)
+	}
+	if err := errors.Join(os.WriteFile(file, []byte("before"), 0o600), os.Symlink("chat.md", link)); err != nil {
+		t.Fatal(err)
+	}
+	o.mustCall("sessions", "export", string(adasChat), "-o", link)
+	if target, err := os.Readlink(link); target != "chat.md" || err != nil {
+		t.Errorf("the link leads to %q, %v", target, err)
+	}
+	if text, err := os.ReadFile(file); !strings.HasPrefix(string(text), "# question") || err != nil {
+		t.Errorf("the file has %.60s, %v", text, err)
 	}
 }
 
