@@ -182,12 +182,13 @@ func (m Message) withValidText() Message {
 	for _, text := range []*string{&m.Content, &m.Reasoning, &m.ToolCallID, &m.ToolName, &m.SourceID, &m.Sender.ID, &m.Sender.Name} {
 		*text = db.Text(*text)
 	}
+	m.FinishReason = steps.FinishReason(db.Text(string(m.FinishReason)))
 	m.ToolCalls, m.Images, m.Files = slices.Clone(m.ToolCalls), slices.Clone(m.Images), slices.Clone(m.Files)
 	for i, c := range m.ToolCalls {
 		m.ToolCalls[i] = ToolCall{ID: db.Text(c.ID), Name: db.Text(c.Name), Arguments: db.Text(c.Arguments)}
 	}
 	for i := range m.Images {
-		m.Images[i].Name = db.Text(m.Images[i].Name)
+		m.Images[i].Name, m.Images[i].MediaType = db.Text(m.Images[i].Name), db.Text(m.Images[i].MediaType)
 	}
 	for i := range m.Files {
 		f := &m.Files[i]

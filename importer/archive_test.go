@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -420,6 +421,37 @@ func TestExportOfAnEarlierVersionIsImported(t *testing.T) {
 	}
 }
 
+// An archive may have characters in any text that a database can't hold; they are replaced, and the conversation can be read and
+// counted.
+func TestArchiveWithUnstorableCharactersIsImported(t *testing.T) {
+	t.Parallel()
+	from := storetest.New(t)
+	storetest.CommitTurn(t, from, "telegram:chat:42", "hello", func(run *conversation.Run) {
+		run.Steps = []steps.Step{{Kind: steps.Model, Name: "small", At: now, Prompt: 3}, {Kind: steps.Tool, Name: "clock", At: now}}
+	})
+	text := exported(t, from, "telegram:chat:42", transcript.JSONL)
+	text = strings.ReplaceAll(text, `"kind":"model",`, `"kind":"model","purpose":"a\u0000","finish_reason":"b\u0000","answer":"c\u0000",`)
+	text = strings.ReplaceAll(text, `"role":"assistant",`, `"role":"assistant","finish_reason":"d\u0000",`)
+	text = strings.ReplaceAll(text, `"prompt_tokens"`, `"finish_reason":"e\u0000","prompt_tokens"`)
+	if n := strings.Count(text, `\u0000`); n < 5 {
+		t.Fatalf("%d characters were put into %s", n, text)
+	}
+	to := storetest.New(t)
+	if problems := importArchive(t, to, text); len(problems) > 0 {
+		t.Fatalf("%q", problems)
+	}
+	list, _, err := catalog.New(to).Conversations(t.Context(), catalog.ConversationQuery{Key: "telegram:chat:42"})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if _, err := usage.New(to).Trace(t.Context(), usage.TraceQuery{Conversation: list[0].ID}); err != nil {
+		t.Error(err)
+	}
+	if after := exported(t, to, "telegram:chat:42", transcript.JSONL); strings.Count(after, "�") < 5 {
+		t.Errorf("exported %s", after)
+	}
+}
+
 // A changed or truncated archive adds no invalid messages, and conversations after a broken one are
 // imported.
 func TestBrokenArchiveIsLeftOut(t *testing.T) {
@@ -444,6 +476,10 @@ func TestBrokenArchiveIsLeftOut(t *testing.T) {
 		"no such branch":          {strings.Replace(tree, `"chosen":4`, `"chosen":9`, 1), "a chosen branch that ends with message 9"},
 		"no such end":             {strings.Replace(tree, `"end":[{"seq":4`, `"end":[{"seq":7`, 1), "a branch that ends with message 7"},
 		"set aside as nothing":    {strings.Replace(tree, `"set_aside":""`, `"set_aside":"gone"`, 1), `"gone" on its branch`},
+		"more tokens than may be": {regexp.MustCompile(`"tokens":\d+`).ReplaceAllString(text, `"tokens":9223372036854775807`), "with 9223372036854775807 tokens"},
+		"less tokens than none":   {regexp.MustCompile(`"prompt_tokens":\d+`).ReplaceAllString(text, `"prompt_tokens":-1`), "the number -1"},
+		"calls of a user":         {strings.Replace(text, `"role":"user"`, `"role":"user","tool_calls":[{"id":"a","function":{"name":"f"}}]`, 1), `the role "user" and tool calls`},
+		"a title without end":     {strings.Replace(text, `"title":"`, `"title":"`+strings.Repeat("endless ", 300), 1), "a name of 24"},
 		"the document breaks off": {document[:len(document)-40], "the file ends in the middle"},
 	} {
 		to := storetest.New(t)

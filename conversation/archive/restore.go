@@ -36,6 +36,9 @@ const hasConversations = `EXISTS (SELECT 1 FROM conversations WHERE session_id =
 // active stays active, unless the session has another active one.
 func (im *Import) Into(ctx context.Context, a Session) error {
 	metadata, err := a.Metadata.CheckedUpTo(archivedMetadata)
+	if err == nil {
+		err = checkNames(a.Place, a.Model, a.Agent)
+	}
 	if err != nil {
 		return err
 	}
@@ -85,6 +88,9 @@ func (im *Import) Restore(ctx context.Context, a Head, records iter.Seq2[Record,
 	if err := checkBranches(a); err != nil {
 		return false, err
 	}
+	if err := checkHead(a); err != nil {
+		return false, err
+	}
 	in := restoring{Import: im, of: a}
 	err = in.write(ctx, in.stage)
 	if err == nil {
@@ -111,6 +117,63 @@ func checkBranches(a Head) error {
 		}
 	}
 	return nil
+}
+
+// maxName is how many bytes a title, a name, or what people call a place may have: more than any has that was stored here. They are
+// in lists, which would be too long otherwise.
+const maxName = 2 << 10
+
+// checkNames returns ErrInvalid for a name that can't have been stored.
+func checkNames(names ...string) error {
+	for _, name := range names {
+		if len(name) > maxName {
+			return fmt.Errorf("%w: found a name of %d bytes", conversation.ErrInvalid, len(name))
+		}
+	}
+	return nil
+}
+
+func checkHead(a Head) error {
+	names := []string{a.Title}
+	for _, who := range a.Participants {
+		names = append(names, who.ID, who.Name)
+	}
+	return checkNames(names...)
+}
+
+// maxCount is the highest number of tokens, calls or messages that a record may have: more than any has that was stored here. Sums of
+// them must stay numbers of 64 bits.
+const maxCount = 1 << 32
+
+// checkCounts returns an error for numbers that can't have been stored.
+func checkCounts(counts ...int) error {
+	for _, n := range counts {
+		if n < 0 || n > maxCount {
+			return fmt.Errorf("the number %d, allowed: up to %d", n, maxCount)
+		}
+	}
+	return nil
+}
+
+// checkRun returns an error for a run that can't have been stored.
+func (in *restoring) checkRun(run runs.Record) error {
+	switch {
+	case run.ID <= in.runs || run.ID > maxRunID:
+		return fmt.Errorf("run %d follows run %d", run.ID, in.runs)
+	case !slices.Contains([]conversation.Kind{conversation.KindAgent, conversation.KindCommand}, run.Kind) ||
+		!slices.Contains([]conversation.Status{conversation.StatusDone, conversation.StatusFailed, conversation.StatusStopped}, run.Status):
+		return fmt.Errorf("run %d is of the kind %q with the status %q", run.ID, run.Kind, run.Status)
+	}
+	in.runs = run.ID
+	err := checkCounts(run.Rounds, run.Prompt, run.Cached, run.Completion, int(run.Messages))
+	for _, step := range run.Steps {
+		err = errors.Join(err, checkStep(step))
+	}
+	return err
+}
+
+func checkStep(s steps.Step) error {
+	return checkCounts(s.Prompt, s.Cached, s.Completion, int(s.Shown), int(s.Left), s.Window)
 }
 
 // restoring is a conversation of an archive that is being stored.
@@ -212,21 +275,19 @@ func (in *restoring) check(r Record) error {
 	case r.Message != nil:
 		err = in.checkMessage(r.Message)
 	case r.Run != nil:
-		if r.Run.ID <= in.runs || r.Run.ID > maxRunID {
-			err = fmt.Errorf("run %d follows run %d", r.Run.ID, in.runs)
-		} else if !slices.Contains([]conversation.Kind{conversation.KindAgent, conversation.KindCommand}, r.Run.Kind) ||
-			!slices.Contains([]conversation.Status{conversation.StatusDone, conversation.StatusFailed, conversation.StatusStopped}, r.Run.Status) {
-			err = fmt.Errorf("run %d is of the kind %q with the status %q", r.Run.ID, r.Run.Kind, r.Run.Status)
+		err = in.checkRun(*r.Run)
+	case r.Background != nil:
+		if err = checkStep(r.Background.Step); r.Background.Run <= 0 || r.Background.Run > maxRunID {
+			err = fmt.Errorf("a step of the run %d", r.Background.Run)
 		}
-		in.runs = r.Run.ID
-	case r.Background != nil && (r.Background.Run <= 0 || r.Background.Run > maxRunID):
-		err = fmt.Errorf("a step of the run %d", r.Background.Run)
 	case r.Instructions != nil:
 		if hash, _, failed := rows.HashInstructions(r.Instructions.Texts); failed != nil || hash != r.Instructions.Hash {
 			err = fmt.Errorf("instructions whose hash is not %q", r.Instructions.Hash)
 		}
-	case r.Summary != nil && (r.Summary.Through <= 0 || r.Summary.Through > in.of.Messages):
-		err = fmt.Errorf("a summary of %d messages", r.Summary.Through)
+	case r.Summary != nil:
+		if err = checkCounts(r.Summary.Tokens); r.Summary.Through <= 0 || r.Summary.Through > in.of.Messages {
+			err = fmt.Errorf("a summary of %d messages", r.Summary.Through)
+		}
 	}
 	if err != nil && !errors.Is(err, conversation.ErrInvalid) {
 		err = fmt.Errorf("%w: found %w", conversation.ErrInvalid, err)
@@ -241,11 +302,13 @@ func (in *restoring) checkMessage(m *conversation.Message) error {
 		return fmt.Errorf("message %d after message %d", m.Seq, in.seq)
 	case !slices.Contains([]conversation.Role{conversation.RoleUser, conversation.RoleAssistant, conversation.RoleTool, conversation.RoleSystem}, m.Role):
 		return fmt.Errorf("message %d with the role %q", m.Seq, m.Role)
+	case len(m.ToolCalls) > 0 && m.Role != conversation.RoleAssistant:
+		return fmt.Errorf("message %d with the role %q and tool calls", m.Seq, m.Role)
 	case !slices.Contains(states, m.State):
 		return fmt.Errorf("message %d with the state %q", m.Seq, m.State)
 	case m.SetAside != nil && (m.State != rows.Replaced || *m.SetAside != "" && *m.SetAside != rows.Stopped):
 		return fmt.Errorf("message %d that is set aside with the state %q, and %q on its branch", m.Seq, m.State, *m.SetAside)
-	case m.Tokens < 0 || m.RunID < 0 || m.RunID > maxRunID:
+	case m.Tokens < 0 || m.Tokens > maxCount || m.RunID < 0 || m.RunID > maxRunID:
 		return fmt.Errorf("message %d with %d tokens and the run %d", m.Seq, m.Tokens, m.RunID)
 	}
 	if err := m.CheckCalls(&in.calls); err != nil {
@@ -380,8 +443,8 @@ func (in *restoring) insertRun(ctx context.Context, tx db.Tx, run runs.Record) e
 			sender, messages, steps, finish_reason, new_conversation, instructions, agent, warnings)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		in.row, run.ID, run.Kind, run.Status, db.Text(run.Model), run.Rounds, run.Prompt, run.Cached, run.Completion, db.Text(run.Error),
-		db.Millis(run.StartedAt), db.Millis(run.EndedAt), sender, run.Messages, db.Nullable(string(called)), db.Nullable(string(run.FinishReason)),
-		run.NewConversation, db.Nullable(run.Instructions), db.Nullable(db.Text(run.Agent)), warnings)
+		db.Millis(run.StartedAt), db.Millis(run.EndedAt), sender, run.Messages, db.Nullable(string(called)), db.Nullable(db.Text(string(run.FinishReason))),
+		run.NewConversation, db.Nullable(db.Text(run.Instructions)), db.Nullable(db.Text(run.Agent)), warnings)
 	return err
 }
 

@@ -139,13 +139,13 @@ func storedStepOf(s Step, started time.Time) storedStep {
 		Tool:       s.Kind == Tool,
 		Resumed:    s.Kind == Resumed,
 		Approval:   s.Kind == Approval,
-		Answer:     s.Answer,
+		Answer:     db.Text(s.Answer),
 		By:         db.Text(s.By),
 		Name:       db.Text(s.Name),
 		At:         s.At.Sub(started).Milliseconds(),
 		Took:       s.Took.Milliseconds(),
 		FirstByte:  s.FirstByte.Milliseconds(),
-		Purpose:    s.Purpose,
+		Purpose:    Purpose(db.Text(string(s.Purpose))),
 		Prompt:     s.Prompt,
 		Cached:     s.Cached,
 		Completion: s.Completion,
@@ -156,7 +156,7 @@ func storedStepOf(s Step, started time.Time) storedStep {
 		Error:      db.Text(s.Error),
 		Failure:    db.Text(s.Failure),
 
-		FinishReason: s.FinishReason,
+		FinishReason: FinishReason(db.Text(string(s.FinishReason))),
 	}
 }
 
