@@ -65,7 +65,7 @@ func (s *Archive) Import(ctx context.Context, key conversation.Key) (*Import, er
 	release, err := s.db.Lock(importLock)
 	var held *db.HeldError
 	if errors.As(err, &held) {
-		return nil, fmt.Errorf("%w (process %d): wait for it", ErrUnderWay, held.PID)
+		return nil, fmt.Errorf("%w (%s): wait for it", ErrUnderWay, held.Holder())
 	}
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"parley/conversation/catalog"
 	"parley/conversation/search"
 	"parley/conversation/storetest"
+	"parley/internal/postgrestest"
 )
 
 func imported(id string, messages int) archive.Imported {
@@ -158,6 +159,32 @@ func TestADaemonAnswersDuringAnImport(t *testing.T) {
 	}
 	if active, _ := daemon.Active(t.Context(), storetest.Chat); active.Messages != int64(2*answers) {
 		t.Errorf("%d exchanges were held, and %d messages are stored", answers, active.Messages)
+	}
+}
+
+// Only one node of a database imports at a time; the process id of another machine says nothing.
+func TestImportWaitsForThatOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	open := func() *conversation.Store {
+		s, err := conversation.Open(t.Context(), conversation.Config{Path: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	s, other := open(), open()
+	under, err := archive.New(other).Import(t.Context(), "cli:default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "another import into this database is under way (another process): wait for it"
+	if _, err := archive.New(s).Import(t.Context(), "cli:default"); !errors.Is(err, archive.ErrUnderWay) || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if err := under.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
