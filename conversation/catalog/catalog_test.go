@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -50,6 +51,7 @@ func TestSessionsAreListedAndFiltered(t *testing.T) {
 	}{
 		{catalog.SessionQuery{}, []string{"telegram:chat:4", "telegram:chat:3", "discord:dm:2", "telegram:chat:1"}},
 		{catalog.SessionQuery{Limit: 2}, []string{"telegram:chat:4", "telegram:chat:3"}},
+		{catalog.SessionQuery{Channel: "discord", Limit: math.MaxInt}, []string{"discord:dm:2"}},
 		{catalog.SessionQuery{Channel: "discord"}, []string{"discord:dm:2"}},
 		{catalog.SessionQuery{Text: "KITCHEN"}, []string{"discord:dm:2"}},
 		{catalog.SessionQuery{Text: "100%"}, []string{"telegram:chat:3"}}, // a title; % is no wildcard

@@ -260,8 +260,8 @@ type ranking interface {
 // search may return.
 func (l *lookup) pageOf(ctx context.Context, r ranking) (page []int64, found bool, err error) {
 	skip, want := l.query.Skip, l.query.Limit
-	shown := map[int64]bool{}                                    // by the ids of messages
-	for n := skip + want + 10; want > 0; n = min(2*n, maxPage) { // some may not be allowed
+	shown := map[int64]bool{}                                                                // by the ids of messages
+	for n := min(skip, maxPage) + min(want, maxPage) + 10; want > 0; n = min(2*n, maxPage) { // some may not be allowed
 		rowIDs := r.Next(n)
 		if len(rowIDs) == 0 {
 			break

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -155,6 +156,9 @@ func TestEveryHitIsOnOnePage(t *testing.T) {
 	}
 	if len(seen) != len(messages) {
 		t.Errorf("%d of %d messages were found", len(seen), len(messages))
+	}
+	if all := mustSearch(t, s, Query{Key: storetest.Chat, Words: "apple", Limit: math.MaxInt}); len(all) != len(messages) {
+		t.Errorf("without a limit, %d of %d messages were found", len(all), len(messages))
 	}
 }
 

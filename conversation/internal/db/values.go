@@ -87,7 +87,7 @@ const NoLimit = "9223372036854775807"
 // OneMore returns the LIMIT for a query that reads one row more than a page of this size, to find out
 // whether another page follows. A limit of 0 means no limit.
 func OneMore(limit int) int {
-	if limit <= 0 {
+	if limit <= 0 || limit == math.MaxInt {
 		return math.MaxInt // no limit
 	}
 	return limit + 1
