@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"parley/conversation/internal/db"
@@ -57,8 +58,11 @@ func (m *mover) convert(ctx context.Context, t table, r row) error {
 	return nil
 }
 
-// replaceInvalid replaces what PostgreSQL can't store in texts: NUL, and bytes that are no UTF-8. In metadata, it also replaces what
-// PostgreSQL can't compare.
+// parsed are the columns of JSON that statements on PostgreSQL parse.
+var parsed = []string{"metadata", "parts", "pictures", "sender", "step", "steps", "took"}
+
+// replaceInvalid replaces what PostgreSQL can't store in texts: NUL, and bytes that are no UTF-8. In JSON that statements parse, it also
+// replaces escapes that stand for such.
 func (m *mover) replaceInvalid(t table, values []any) {
 	for i, value := range values {
 		text, is := value.(string)
@@ -66,7 +70,7 @@ func (m *mover) replaceInvalid(t table, values []any) {
 			continue
 		}
 		clean := strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-		if t.columns[i].name == "metadata" {
+		if strings.Contains(clean, `\u`) && slices.Contains(parsed, t.columns[i].name) {
 			clean = metadata.Comparable(clean)
 		}
 		if clean != text {

@@ -20,6 +20,7 @@ import (
 	"parley/conversation/search"
 	"parley/conversation/storetest"
 	"parley/conversation/transcript"
+	"parley/conversation/usage"
 	"parley/internal/postgrestest"
 )
 
@@ -266,6 +267,10 @@ func TestMoveRefuses(t *testing.T) {
 	file, url := newDatabase(t, 1), postgrestest.Database(t)
 	wantError(t, "one database must be a SQLite file", move(t, file, file+".copy"))
 	wantError(t, "there is no database", move(t, file+".missing", url))
+	wantError(t, "there is no database", move(t, filepath.Dir(file), url))
+	if _, err := os.Stat(filepath.Dir(file) + ".lock"); err == nil {
+		t.Error("a lock file was made for a folder")
+	}
 	wantError(t, "the server can't be reached", move(t, file, "postgres://parley@127.0.0.1:1/parley"))
 	store := mustOpen(t, file)
 	wantError(t, "stop it first", move(t, file, url))
@@ -278,16 +283,18 @@ func TestMoveRefuses(t *testing.T) {
 	store.Close()
 }
 
-// An earlier gateway has stored metadata with a NUL, which PostgreSQL can't compare. Sessions are found by metadata after the move, too.
-func TestOddMetadataIsMoved(t *testing.T) {
+// An earlier gateway has stored JSON with a NUL, which PostgreSQL can't parse. Sessions are found by metadata after the move, too, and
+// the tools of a conversation are counted.
+func TestOddJSONIsMoved(t *testing.T) {
 	t.Parallel()
 	file, url := filepath.Join(t.TempDir(), "test.db"), postgrestest.Database(t)
 	store := mustOpen(t, file)
 	storetest.Turn(t, store, "api:1", 1)
 	storetest.Turn(t, store, "api:2", 2)
 	storetest.Exec(t, store, `UPDATE sessions SET metadata = '{"agent":"planner","odd":"\u0000"}'`)
+	storetest.Exec(t, store, `UPDATE runs SET steps = '[{"tool":true,"name":"clock","error":"odd\u0000"}]' WHERE id = 1`)
 	store.Close()
-	if r := mustMove(t, file, url); r.Replaced != 2 {
+	if r := mustMove(t, file, url); r.Replaced != 3 {
 		t.Errorf("%+v", r)
 	}
 	moved := mustOpen(t, url)
@@ -295,5 +302,12 @@ func TestOddMetadataIsMoved(t *testing.T) {
 	list, _, err := catalog.New(moved).Sessions(t.Context(), catalog.SessionQuery{Metadata: metadata.Filter{"agent": "planner"}})
 	if err != nil || len(list) != 2 {
 		t.Errorf("%d sessions, %v", len(list), err)
+	}
+	talks, _, err := catalog.New(moved).Conversations(t.Context(), catalog.ConversationQuery{Key: "api:1"})
+	if err != nil || len(talks) != 1 {
+		t.Fatalf("%+v, %v", talks, err)
+	}
+	if trace, err := usage.New(moved).Trace(t.Context(), usage.TraceQuery{Conversation: talks[0].ID}); err != nil || len(trace.Tools) != 1 {
+		t.Errorf("%+v, %v", trace, err)
 	}
 }

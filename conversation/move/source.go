@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"strings"
 
 	"parley/conversation/internal/blobs"
@@ -35,7 +36,8 @@ type fileSource struct {
 }
 
 func openFileSource(ctx context.Context, path string) (_ source, err error) {
-	if exists, err := db.Exists(path); err != nil || !exists {
+	exists, err := db.Exists(path)
+	if info, failed := os.Stat(path); err != nil || !exists || failed == nil && info.IsDir() {
 		return nil, errors.Join(err, fmt.Errorf("there is no database %s", path))
 	}
 	held, err := db.Exclude(path)
