@@ -296,14 +296,14 @@ func (w *wireRequest) withoutStreamOptions() {
 func newWireMessage(m Message) wireMessage {
 	wire := wireMessage{
 		Role:       m.Role,
-		Name:       m.Name,
-		ToolCallID: m.ToolCallID,
+		Name:       toolName(m.Name),
+		ToolCallID: wireCallID(m.ToolCallID),
 	}
 	for _, call := range m.ToolCalls {
 		wire.ToolCalls = append(wire.ToolCalls, openai.ToolCall{
-			ID:       call.ID,
+			ID:       wireCallID(call.ID),
 			Type:     openai.ToolTypeFunction,
-			Function: openai.FunctionCall{Name: clean(call.Name), Arguments: wireArguments(clean(call.Arguments))},
+			Function: openai.FunctionCall{Name: toolName(call.Name), Arguments: wireArguments(clean(call.Arguments))},
 		})
 	}
 	wire.Content = newWireContent(m)

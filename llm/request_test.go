@@ -31,6 +31,33 @@ func FuzzTextsReachTheServerAsWritten(f *testing.F) {
 	})
 }
 
+// Tool calls of imported conversations are sent with IDs and names that servers take, each result with the ID of its call.
+func TestToolCallsFromElsewhereAreSentInTheFormOfTheAPI(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("call_with_a_thought", 100)
+	body, err := encodeMessages([]Message{
+		{Role: "assistant", ToolCalls: []ToolCall{{ID: long, Name: "my tool", Arguments: "{}"}, {ID: long + "2", Name: strings.Repeat("f", 100), Arguments: "{}"}}},
+		{Role: "tool", ToolCallID: long, Name: "my tool", Content: "done"},
+		{Role: "tool", ToolCallID: long + "2", Name: strings.Repeat("f", 100), Content: "done"},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []wireMessage
+	if err := json.Unmarshal(body, &list); err != nil || len(list) != 3 || len(list[0].ToolCalls) != 2 {
+		t.Fatalf("%s: %v", body, err)
+	}
+	for i, call := range list[0].ToolCalls {
+		result := list[i+1]
+		if len(call.ID) > maxCallID || call.ID != result.ToolCallID || call.Function.Name != result.Name {
+			t.Errorf("call %+v, result %+v", call, result)
+		}
+	}
+	if calls := list[0].ToolCalls; calls[0].ID == calls[1].ID || calls[0].Function.Name != "my_tool" || len(calls[1].Function.Name) != maxToolName {
+		t.Errorf("%+v", calls)
+	}
+}
+
 // No object of a request has a key twice: strict parsers refuse that, and others choose one of the values.
 func TestRequestHoldsEachKeyOnce(t *testing.T) {
 	t.Parallel()

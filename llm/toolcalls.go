@@ -2,6 +2,8 @@ package llm
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -10,6 +12,16 @@ import (
 // maxCallID is the longest ID of a call that OpenAI takes. Other servers make longer
 // ones, and a conversation may move from one server to another.
 const maxCallID = 40
+
+// wireCallID returns the ID of a call as it is sent: one that is too long, of an imported conversation or a program, is replaced by
+// its hash.
+func wireCallID(id string) string {
+	if len(id) <= maxCallID {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "call_" + hex.EncodeToString(sum[:16])
+}
 
 // maxToolName is the longest name of a tool that OpenAI takes.
 const maxToolName = 64
