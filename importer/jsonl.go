@@ -83,10 +83,12 @@ type lines struct {
 	hash  hash.Hash
 	size  int   // bytes of the lines of open
 	err   error // error in one of the lines of open, which can't be imported then
+
+	given map[string]string // hashes of the lines of the conversations that were handed over, by their IDs
 }
 
 func readLines(in io.Reader, key conversation.Key, now time.Time, take func(Entry) error) error {
-	l := &lines{in: bufio.NewReaderSize(in, 64<<10), key: key, now: now, take: take}
+	l := &lines{in: bufio.NewReaderSize(in, 64<<10), key: key, now: now, take: take, given: map[string]string{}}
 	for {
 		raw, err := l.read(maxConversation)
 		switch {
@@ -175,10 +177,7 @@ func (l *lines) broken(n int, err error) error {
 func (l *lines) whole(n int, line jsonLine, raw []byte) error {
 	entry := Entry{Place: fmt.Sprintf("line %d", n)}
 	s := source{id: line.Conversation, title: line.Title}
-	if s.id == "" {
-		sum := sha256.Sum256(raw)
-		s.id = hex.EncodeToString(sum[:])
-	}
+	sum := sha256.Sum256(raw)
 	for i, message := range line.Messages {
 		m, err := message.message()
 		if err != nil {
@@ -187,7 +186,7 @@ func (l *lines) whole(n int, line jsonLine, raw []byte) error {
 		}
 		s.messages = append(s.messages, m...)
 	}
-	return l.give(entry, s)
+	return l.give(entry, s, hex.EncodeToString(sum[:]))
 }
 
 // add is a line that is a message.
@@ -225,16 +224,22 @@ func (l *lines) close() error {
 	if entry.Err != nil {
 		return l.take(entry)
 	}
-	if s.id == "" {
-		s.id = hex.EncodeToString(l.hash.Sum(nil))
-	}
-	return l.give(entry, s)
+	return l.give(entry, s, hex.EncodeToString(l.hash.Sum(nil)))
 }
 
-func (l *lines) give(entry Entry, s source) error {
-	if len(s.messages) == 0 {
+// give hands a conversation over, with the hash of its lines, which is its ID if they name none. Others of the same ID that follow are
+// broken: a part of them would be stored, and the rest passed over as if it were there.
+func (l *lines) give(entry Entry, s source, sum string) error {
+	if s.id == "" {
+		s.id = sum
+	}
+	switch before, given := l.given[s.id]; {
+	case given && before != sum:
+		entry.Err = fmt.Errorf("found more of the conversation %q, allowed: all its lines together", s.id)
+	case len(s.messages) == 0:
 		entry.Err = errEmpty
-	} else {
+	default:
+		l.given[s.id] = sum
 		entry.Conversation = s.imported(l.key, l.now)
 	}
 	return l.take(entry)

@@ -44,6 +44,26 @@ func TestLineMayBeAConversation(t *testing.T) {
 	}
 }
 
+// Lines of several conversations that do not stand together are named: they are not taken for what is there already. A conversation
+// that stands in the file twice is handed over as it is.
+func TestLinesOfAConversationStandTogether(t *testing.T) {
+	entries, err := read(t, "", `{"role": "user", "content": "one", "conversation": "a"}
+{"role": "user", "content": "other", "conversation": "b"}
+{"role": "user", "content": "two", "conversation": "a"}
+{"messages": [{"role": "user", "content": "c"}], "conversation": "c"}
+{"messages": [{"role": "user", "content": "c"}], "conversation": "c"}
+{"messages": [{"role": "user", "content": "d"}], "conversation": "c"}
+`)
+	if err != nil || len(entries) != 6 {
+		t.Fatalf("%+v, %v", entries, err)
+	}
+	for i, want := range []string{"", "", `more of the conversation "a"`, "", "", `more of the conversation "c"`} {
+		if got := entries[i].Err; (got == nil) != (want == "") || got != nil && !strings.Contains(got.Error(), want) {
+			t.Errorf("%s: %v, want %q", entries[i].Place, got, want)
+		}
+	}
+}
+
 // Lines with a message each are one conversation, or those that they name.
 func TestLineMayBeAMessage(t *testing.T) {
 	entries, err := read(t, "", `{"role": "user", "content": "one", "created_at": 1709654400}
