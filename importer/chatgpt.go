@@ -325,7 +325,10 @@ func parseChatGPTPart(raw json.RawMessage) (text string, file *chatGPTPart, err 
 // inWords says what is wrong with a value in the words of its file.
 func inWords(err error) error {
 	var mistyped *json.UnmarshalTypeError
-	if errors.As(err, &mistyped) {
+	if errors.As(err, &mistyped) && mistyped.Field == "" {
+		return fmt.Errorf("found a JSON %s where it can't stand", mistyped.Value)
+	}
+	if mistyped != nil {
 		return fmt.Errorf("%s: found a JSON %s where it can't stand", mistyped.Field, mistyped.Value)
 	}
 	return err

@@ -113,6 +113,8 @@ func guess(in *bufio.Reader) (Format, error) {
 	switch start = bytes.TrimSpace(start); {
 	case len(start) == 0:
 		return "", errors.New("found nothing to import")
+	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
+		return "", errors.New("found a .zip without its end: was it copied or downloaded whole?")
 	case start[0] == '[':
 		return ChatGPT, nil
 	case start[0] == '{' && isDocument(start):

@@ -202,7 +202,7 @@ func (in *importing) leaveOut(place string, reason error) {
 // count counts a conversation that was added.
 func (in *importing) count(used time.Time, messages, tokens int64) {
 	in.added++
-	if used.Before(in.keptFrom) {
+	if !in.keptFrom.IsZero() && used.Before(in.keptFrom) {
 		in.doomed++
 	}
 	in.messages += messages

@@ -138,6 +138,9 @@ func TestImportListsWhatItLeftOut(t *testing.T) {
 func TestImportWarnsOfRetention(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
+	if out := o.mustCall("import", file(t, "old.jsonl", `{"role": "user", "content": "hi", "at": "0000-01-01T00:00:00+14:00"}`), "--dry-run"); strings.Contains(out, "cleanup") {
+		t.Errorf("conversations are kept for ever, and it says %s", out)
+	}
 	settings, err := os.OpenFile(o.config, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
