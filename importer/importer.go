@@ -110,6 +110,9 @@ func (s source) imported(key conversation.Key, now time.Time) archive.Imported {
 	if c.UpdatedAt = s.updated; c.UpdatedAt.IsZero() {
 		c.UpdatedAt = last
 	}
+	if c.UpdatedAt.After(now) { // it would be the first in all lists for ever, and never be deleted for its age
+		c.UpdatedAt = now
+	}
 	return c
 }
 

@@ -231,6 +231,14 @@ func TestBrokenConversationsAreNamedAndSkipped(t *testing.T) {
 	}
 }
 
+// A conversation that was used in the future would be the first in all lists for ever, and never be deleted for its age.
+func TestNothingWasUsedInTheFuture(t *testing.T) {
+	entries, err := read(t, ChatGPT, `[{"id": "c", "update_time": 253402300799, "current_node": "a", "mapping": {`+goodNode+`}}]`)
+	if err != nil || len(entries) != 1 || !entries[0].Conversation.UpdatedAt.Equal(now) {
+		t.Errorf("%+v, %v", entries, err)
+	}
+}
+
 // Conversations before the end of a truncated file are imported, and the end is reported.
 func TestTruncatedFileIsImportedUpToItsEnd(t *testing.T) {
 	whole, err := os.ReadFile("testdata/conversations.json")
