@@ -267,10 +267,7 @@ func TestMoveRefuses(t *testing.T) {
 	file, url := newDatabase(t, 1), postgrestest.Database(t)
 	wantError(t, "one database must be a SQLite file", move(t, file, file+".copy"))
 	wantError(t, "there is no database", move(t, file+".missing", url))
-	wantError(t, "there is no database", move(t, filepath.Dir(file), url))
-	if _, err := os.Stat(filepath.Dir(file) + ".lock"); err == nil {
-		t.Error("a lock file was made for a folder")
-	}
+	wantError(t, "it is a folder", move(t, filepath.Dir(file), url))
 	wantError(t, "the server can't be reached", move(t, file, "postgres://parley@127.0.0.1:1/parley"))
 	store := mustOpen(t, file)
 	wantError(t, "stop it first", move(t, file, url))
@@ -278,6 +275,10 @@ func TestMoveRefuses(t *testing.T) {
 	mustMove(t, file, url)
 	wantError(t, "is not empty", move(t, file, url))
 	wantError(t, "exists already", move(t, url, file))
+	wantError(t, "it is a folder", move(t, url, filepath.Dir(file)))
+	if _, err := os.Stat(filepath.Dir(file) + ".lock"); err == nil {
+		t.Error("a lock file was made for a folder")
+	}
 	store = mustOpen(t, url)
 	wantError(t, "is in use by", move(t, url, file+".new"))
 	store.Close()

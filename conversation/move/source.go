@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"strings"
 
 	"parley/conversation/internal/blobs"
@@ -36,8 +35,7 @@ type fileSource struct {
 }
 
 func openFileSource(ctx context.Context, path string) (_ source, err error) {
-	exists, err := db.Exists(path)
-	if info, failed := os.Stat(path); err != nil || !exists || failed == nil && info.IsDir() {
+	if exists, err := db.Exists(path); err != nil || !exists {
 		return nil, errors.Join(err, fmt.Errorf("there is no database %s", path))
 	}
 	held, err := db.Exclude(path)

@@ -38,7 +38,7 @@ func openSQLite(ctx context.Context, config Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFolder(path); err != nil {
+	if err := checkPlace(path); err != nil {
 		return nil, err
 	}
 	locks, err := openLocks(path+lockSuffix, os.O_RDWR|os.O_CREATE)

@@ -86,7 +86,7 @@ func access(path string, flag int) (*Access, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFolder(path); err != nil {
+	if err := checkPlace(path); err != nil {
 		return nil, err
 	}
 	locks, err := openLocks(path+lockSuffix, flag)

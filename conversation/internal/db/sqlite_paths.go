@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"parley/conversation/internal/postgres"
 )
@@ -64,8 +63,11 @@ func RealPath(path string) (string, error) {
 	return path, nil
 }
 
-// checkFolder returns an error if the folder of a database file does not exist.
-func checkFolder(path string) error {
+// checkPlace returns an error for a path at which no database file can be: that of a folder, or one in a folder that does not exist.
+func checkPlace(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("open %s: it is a folder: name a file in it", path)
+	}
 	dir := filepath.Dir(path)
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, os.ErrNotExist):
@@ -84,9 +86,6 @@ func checkFolder(path string) error {
 // first message is stored.
 func makePrivate(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if errors.Is(err, syscall.EISDIR) {
-		return nil // SQLite's own error says more
-	}
 	if err != nil {
 		return err
 	}
