@@ -98,8 +98,14 @@ func measure(ctx context.Context, q db.Querier, path string, c *Contents) error 
 	if err != nil && !isOlder(err) {
 		return explain(path, err)
 	}
-	return explain(path, q.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM sessions),
-		(SELECT count(*) FROM conversations WHERE deleted = 0), (SELECT count(*) FROM messages)`).Scan(&c.Sessions, &c.Conversations, &c.Messages))
+	count := func(condition string) error {
+		return q.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM conversations `+condition+`), (SELECT count(*) FROM messages)`).
+			Scan(&c.Sessions, &c.Conversations, &c.Messages)
+	}
+	if err = count(`WHERE deleted = 0`); isOlder(err) {
+		err = count(``)
+	}
+	return explain(path, err)
 }
 
 // problems returns what SQLite finds wrong in a database, at most limit problems.

@@ -32,7 +32,7 @@ const earlierRows = `
 		(1, 1, 'telegram', '42:1', '', '{"id":"42","name":"Ada"}', '', 1700000000000, 1), (2, 1, 'telegram', '42:2', '', '{"id":"42","name":"Ada"}', '', 1700000002000, 2),
 		(3, 1, 'telegram', '42:3', '{"chat":42}', '{"id":"42","name":"Ada"}', 'and now?', 1700000004000, NULL);`
 
-// A database of each earlier version is brought up to date, with all that it holds.
+// A database of each earlier version can be verified and copied. It is brought up to date, with all that it holds.
 func TestDatabaseOfEachEarlierVersionIsUpgraded(t *testing.T) {
 	t.Parallel()
 	versions, err := db.SchemaVersions()
@@ -50,6 +50,10 @@ func TestDatabaseOfEachEarlierVersionIsUpgraded(t *testing.T) {
 			channel, name = "channel, ", "'telegram', "
 		}
 		execute(t, path, `INSERT INTO outbox (session_id, run_id, `+channel+`address, text, created_at) VALUES (1, 2, `+name+`'{"chat":42}', 'it is noon', 1700000003000)`)
+		if texts, _ := mustVerify(t, path); len(texts) > 0 {
+			t.Errorf("version %d: %q", version, texts)
+		}
+		path = mustBackup(t, path)
 		store := storetest.Open(t, path)
 		storetest.Chores(t, store)
 		list, _, err := catalog.New(store).Conversations(t.Context(), catalog.ConversationQuery{Key: "telegram:chat:42"})
