@@ -65,7 +65,9 @@ func Repair(ctx context.Context, database, target string, o RepairOptions) (r Re
 	}
 	defer func() { err = errors.Join(err, d.discard()) }()
 	work := &repair{salvage: salvage{pages: pages, progress: o.Progress}, dropped: map[string]int64{}}
-	if err := work.build(ctx, d.path); err != nil {
+	if err := work.build(ctx, d.path); errors.Is(err, errNoTables) {
+		return r, fmt.Errorf("%s: %w", held.Path, err)
+	} else if err != nil {
 		return r, explain(d.path, err)
 	}
 	r.Losses = work.losses()
@@ -90,6 +92,9 @@ func Repair(ctx context.Context, database, target string, o RepairOptions) (r Re
 	r.Losses = append(r.Losses, v.Findings...)
 	return r, d.publish(target, o.Force)
 }
+
+// errNoTables says that nothing of a gateway is in a file.
+var errNoTables = errors.New("no table of a gateway can be found in the file: restore a copy")
 
 // finish migrates the new database and rebuilds derived data, such as the search index.
 func finish(ctx context.Context, path string, progress Progress) (err error) {
@@ -118,7 +123,7 @@ func (r *repair) build(ctx context.Context, path string) (err error) {
 		return err
 	}
 	if !r.isGateways() {
-		return errors.New("no table of a gateway can be found in the file: restore a copy")
+		return errNoTables
 	}
 	if err := r.readVersion(); err != nil {
 		return err

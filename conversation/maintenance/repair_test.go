@@ -726,11 +726,23 @@ func TestRepairRefusesWhatIsNoDatabase(t *testing.T) {
 	if _, err := Repair(t.Context(), path, target, RepairOptions{}); err == nil || !strings.Contains(err.Error(), "restore a copy") {
 		t.Errorf("it says %v", err)
 	}
-	if _, err := Verify(t.Context(), path, nil); err == nil || !strings.Contains(err.Error(), "not a SQLite database") {
+	if _, err := Verify(t.Context(), path, nil); err == nil || err.Error() != path+": it is not a SQLite database (file is not a database)" {
 		t.Errorf("verify says %v", err)
 	}
 	if got := names(t, filepath.Dir(target)); len(got) > 0 {
 		t.Errorf("the folder holds %v", got)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.db")
+	copyFile(t, newDatabase(t, 1), cut)
+	if err := os.Truncate(cut, 4096); err != nil {
+		t.Fatal(err)
+	}
+	want := cut + ": no table of a gateway can be found in the file: restore a copy"
+	if _, err := Repair(t.Context(), cut, target, RepairOptions{}); err == nil || err.Error() != want {
+		t.Errorf("repair says %v", err)
+	}
+	if _, err := Verify(t.Context(), cut, nil); err == nil || err.Error() != want {
+		t.Errorf("verify says %v", err)
 	}
 	missing := filepath.Join(t.TempDir(), "missing.db")
 	if _, err := Repair(t.Context(), missing, target, RepairOptions{}); err == nil || !strings.HasPrefix(err.Error(), "there is no file "+missing) {

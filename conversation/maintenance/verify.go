@@ -89,7 +89,8 @@ func (v *verification) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	conn, unreadable := db.Conn(ctx)
+	conn, err := db.Conn(ctx)
+	unreadable := explain(v.path, err)
 	if unreadable == nil {
 		defer func() { err = errors.Join(err, conn.Close()) }()
 		if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil { // what is read from here on is of one moment
@@ -98,7 +99,7 @@ func (v *verification) run(ctx context.Context) (err error) {
 		v.Contents, unreadable = identify(ctx, conn, v.path)
 	}
 	if unreadable != nil && !isDamage(unreadable) {
-		return explain(v.path, unreadable)
+		return unreadable
 	}
 	damaged := unreadable != nil
 	if !damaged {
@@ -113,7 +114,7 @@ func (v *verification) run(ctx context.Context) (err error) {
 			return err
 		}
 		if unreadable != nil && !s.isGateways() {
-			return explain(v.path, unreadable)
+			return v.nothing(unreadable)
 		}
 		if v.damage(s); len(v.Findings) == 0 {
 			v.find(true, "SQLite can't read all of the file.")
@@ -133,6 +134,14 @@ func (v *verification) run(ctx context.Context) (err error) {
 		return err
 	}
 	return nil
+}
+
+// nothing returns the error for a file that is damaged and has nothing of a gateway, or is none of SQLite.
+func (v *verification) nothing(unreadable error) error {
+	if db.FaultOf(unreadable) == db.NotADatabase {
+		return unreadable
+	}
+	return fmt.Errorf("%s: %w", v.path, errNoTables)
 }
 
 const searchDamaged = "The search index is damaged (%s). No message is lost: `gateway repair` makes it anew."
