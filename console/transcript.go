@@ -9,7 +9,6 @@ import (
 	"parley/conversation"
 	"parley/conversation/catalog"
 	"parley/conversation/files"
-	"parley/conversation/media"
 )
 
 const (
@@ -136,9 +135,6 @@ func (c *Console) sendImage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	image, err := files.New(c.Store).ImageAt(r.Context(), r.PathValue("id"), seq, n)
-	if err == nil && !media.IsImageType(image.MediaType) {
-		err = conversation.ErrNotFound
-	}
 	if err != nil {
 		c.fail(w, r, err)
 		return

@@ -479,6 +479,7 @@ func TestBrokenArchiveIsLeftOut(t *testing.T) {
 		"more tokens than may be": {regexp.MustCompile(`"tokens":\d+`).ReplaceAllString(text, `"tokens":9223372036854775807`), "with 9223372036854775807 tokens"},
 		"less tokens than none":   {regexp.MustCompile(`"prompt_tokens":\d+`).ReplaceAllString(text, `"prompt_tokens":-1`), "the number -1"},
 		"calls of a user":         {strings.Replace(text, `"role":"user"`, `"role":"user","tool_calls":[{"id":"a","function":{"name":"f"}}]`, 1), `the role "user" and tool calls`},
+		"a picture that is none":  {strings.Replace(text, `"role":"user"`, `"role":"user","images":[{"name":"x","media_type":"text/html","size":1}]`, 1), "message 1 with a picture"},
 		"a title without end":     {strings.Replace(text, `"title":"`, `"title":"`+strings.Repeat("endless ", 300), 1), "a name of 24"},
 		"the document breaks off": {document[:len(document)-40], "the file ends in the middle"},
 	} {

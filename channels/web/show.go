@@ -219,9 +219,6 @@ func (c *Channel) sendImage(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		image, err = files.New(c.Store).ImageAt(r.Context(), found.ID, seq, n)
 	}
-	if err == nil && !media.IsImageType(image.MediaType) {
-		err = conversation.ErrNotFound
-	}
 	if err != nil {
 		c.fail(w, r, err)
 		return

@@ -15,6 +15,7 @@ import (
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
 	"parley/conversation/internal/toolcalls"
+	"parley/conversation/media"
 	"parley/conversation/metadata"
 	"parley/conversation/runs"
 	"parley/conversation/steps"
@@ -304,6 +305,8 @@ func (in *restoring) checkMessage(m *conversation.Message) error {
 		return fmt.Errorf("message %d with the role %q", m.Seq, m.Role)
 	case len(m.ToolCalls) > 0 && m.Role != conversation.RoleAssistant:
 		return fmt.Errorf("message %d with the role %q and tool calls", m.Seq, m.Role)
+	case slices.ContainsFunc(m.Images, func(i media.Image) bool { return !media.IsImageType(i.MediaType) }):
+		return fmt.Errorf("message %d with a picture of a type that is none", m.Seq)
 	case !slices.Contains(states, m.State):
 		return fmt.Errorf("message %d with the state %q", m.Seq, m.State)
 	case m.SetAside != nil && (m.State != rows.Replaced || *m.SetAside != "" && *m.SetAside != rows.Stopped):

@@ -79,6 +79,10 @@ func TestUploadIsKeptUntilItsRun(t *testing.T) {
 			if err != nil || image.Name != "bridge.png" || !bytes.Equal(image.Data, data) {
 				t.Errorf("the page shows %d bytes of %s, %v", len(image.Data), image.Name, err)
 			}
+			storetest.Exec(t, s, `UPDATE messages SET parts = replace(parts, 'image/png', 'text/html')`)
+			if _, err := New(s).ImageAt(t.Context(), turn.Conversation.ID, 1, 0); !errors.Is(err, conversation.ErrNotFound) {
+				t.Errorf("a page instead of a picture: %v", err)
+			}
 			storetest.Chores(t, s)
 			if n := storetest.Count(t, s, `SELECT count(*) FROM upload_pieces`) + storetest.Count(t, s, `SELECT count(*) FROM uploads`); n != 0 {
 				t.Errorf("%d rows are left", n)
