@@ -144,7 +144,7 @@ func checkHead(a Head) error {
 
 // maxCount is the highest number of tokens, calls or messages that a record may have: more than any has that was stored here. Sums of
 // them must stay numbers of 64 bits.
-const maxCount = 1 << 32
+const maxCount = 1 << 30
 
 // checkCounts returns an error for numbers that can't have been stored.
 func checkCounts(counts ...int) error {
