@@ -69,13 +69,13 @@ type styledText struct {
 }
 
 // html returns the text from byte from to byte to in Telegram's HTML, and whether Telegram takes
-// it as one message and keeps all its links. It closes the elements that the cut falls into; the
+// it as one message with all its styles. It closes the elements that the cut falls into; the
 // text that follows opens them again.
 func (t styledText) html(from, to int) (html string, fits bool) {
 	var b strings.Builder
 	b.Grow(to - from + 32)
 	var open, want []tag
-	start, styled, tags, lost := 0, 0, 0, false
+	start, entities, tags := 0, 0, 0
 	for _, r := range t.runs {
 		lo, hi := max(start, from), min(r.end, to)
 		start = r.end
@@ -91,15 +91,16 @@ func (t styledText) html(from, to int) (html string, fits bool) {
 		closeTags(&b, open[same:])
 		for _, tag := range want[same:] {
 			tag.open(&b)
-			styled++
-			lost = lost || tag.name == "a" && styled > maxStyled
+			if tag.attribute != "class" { // the language of a code block is part of its entity
+				entities++
+			}
 		}
 		tags += b.Len() - before
 		open, want = want, open
 		textEscapes.WriteString(&b, t.text[lo:hi])
 	}
 	closeTags(&b, open)
-	return b.String(), !lost && tags <= maxTags && b.Len() <= maxSource
+	return b.String(), entities <= maxStyled && tags <= maxTags && b.Len() <= maxSource
 }
 
 // Text and attributes keep to the only named references that Telegram knows.

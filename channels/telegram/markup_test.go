@@ -167,13 +167,15 @@ func TestPartsOfALongTextKeepItsStyle(t *testing.T) {
 	}
 }
 
-// Telegram drops the styles and links of a message beyond the hundredth, and refuses a message with very long ones: readers would get a list of sources without its addresses, or nothing.
-func TestManyLinksAreSeveralMessages(t *testing.T) {
+// Telegram drops the styles and links of a message beyond the hundredth, and refuses a message with very long ones: readers would get a list of sources without its addresses, commands without their look, or nothing.
+func TestManyStylesAreSeveralMessages(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]string{
 		"many links": strings.Repeat("- [a page](https://x.org/a) and **more**\n", 150) + strings.Repeat("*style* ", 150),
 		"long links": strings.Repeat("- [a page](https://x.org/"+strings.Repeat("a", 900)+")\n", 30),
 		"very long":  strings.Repeat("[a](https://x.org/"+strings.Repeat("a", 1990)+") ", 30),
+		"many words": strings.Repeat("- `code` and **more**\n", 100),
+		"many codes": strings.Repeat("```go\nx\n```\n", 120),
 	} {
 		t.Run(name, func(t *testing.T) {
 			parts := newRenderer().parts(source, 0)
@@ -181,10 +183,10 @@ func TestManyLinksAreSeveralMessages(t *testing.T) {
 			for _, p := range parts {
 				checkPart(t, p.Text, p.Plain)
 				_, entities, err := telegramtest.ParseHTML(p.Text)
-				if err != nil || len(p.Text)-len(p.Plain) > 9000 {
+				if err != nil || len(entities) > 100 || len(p.Text)-len(p.Plain) > 9000 {
 					t.Errorf("a part has %d entities in %d bytes: %v", len(entities), len(p.Text), err)
 				}
-				for _, e := range entities[:min(len(entities), 100)] {
+				for _, e := range entities {
 					if e.Type == "text_link" {
 						links++
 					}

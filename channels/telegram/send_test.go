@@ -71,7 +71,7 @@ func TestLongRepliesArriveWhole(t *testing.T) {
 	g := newGateway(t)
 	g.srv.AddChat(group)
 	c := g.channel()
-	text := strings.TrimSpace(strings.Repeat("Some *words* & `code`. ", 1000))
+	text := strings.TrimSpace(strings.Repeat("Some *words* & `code`, and many more that have no style of their own. ", 300))
 	must(t, deliver(deadline(t), c, `{"chat":-1001,"reply_to":1}`, text))
 	var whole []string
 	for _, m := range g.srv.Sent() {
@@ -258,7 +258,7 @@ func TestAReplyOfVeryManyMessagesIsAFile(t *testing.T) {
 	if len(sent) != 2 {
 		t.Fatalf("%d messages", len(sent))
 	}
-	if !strings.HasPrefix(sent[0].Text, "Some words & code.\n\nSome") || len(sent[0].Text) < 3000 || sent[0].Document != nil {
+	if !strings.HasPrefix(sent[0].Text, "Some words & code.\n\nSome") || len(sent[0].Text) < 900 || sent[0].Document != nil {
 		t.Errorf("the first message shows %.60q", sent[0].Text)
 	}
 	file := sent[1].Document

@@ -13,7 +13,7 @@ import (
 const (
 	maxUnits  = 4096    // UTF-16 code units after entities parsing
 	maxSource = 1 << 15 // bytes of a text with its markup; the server refuses longer ones
-	maxStyled = 100     // elements of a text; Telegram drops further ones, links too: https://github.com/rubenlagus/TelegramBots/issues/854
+	maxStyled = 100     // entities of a text; Telegram drops further ones, links too: https://github.com/rubenlagus/TelegramBots/issues/854
 	maxTags   = 8000    // bytes of their tags, mostly addresses; it refuses about 9,500: https://github.com/tdlib/telegram-bot-api/issues/165
 	maxRender = 1 << 15 // bytes of markdown that are parsed at once, since parsing is not linear
 
