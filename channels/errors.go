@@ -9,6 +9,7 @@ import (
 // SendError is the error of a part that a platform did not take.
 type SendError struct {
 	Permanent  bool          // another attempt can't help: blocked, deleted chat, refused content
+	Closed     bool          // Permanent, and the place takes nothing else either: blocked, deleted chat
 	RetryAfter time.Duration // how long the platform asks to wait, 0 when it does not say
 	Err        error         // for the log, without secrets
 }

@@ -36,6 +36,7 @@ type Delivery struct {
 	Interim bool // it is sent before its run has ended: a question, or a notice about one
 
 	Transcript *Transcript // goes along as a file; nil = none
+	NoFile     bool        // a long text goes as messages, not as a file, since the place takes no files; not stored
 
 	WithPictures bool          // on Commit: the pictures that the model made, and those of tools that its answer names, are sent with the reply
 	Pictures     []media.Image // of a stored delivery: the pictures that are sent with it, without their bytes

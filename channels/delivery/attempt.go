@@ -50,12 +50,9 @@ func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 // try sends the parts that the platform has not taken yet, and marks each of them, and then the
 // delivery, as sent. troubled reports that the store records a failed attempt of the next part. The
 // error says why a part was not taken. Without an error, done is false if ctx ended before the mark.
+// A long reply whose file is refused goes as messages.
 func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool) (done bool, err error) {
-	var parts []channels.Part
-	err = recovered(func() error {
-		parts = q.split(*d)
-		return nil
-	})
+	parts, err := q.partsOf(*d)
 	if err != nil {
 		return false, err
 	}
@@ -65,6 +62,14 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 			ids, err = q.sendNext(ctx, *d, parts[len(d.Sent):])
 			return err
 		})
+		if isRefused(err) && isReplyFile(parts[len(d.Sent)]) && !d.NoFile {
+			q.sender.log.Warn("file of a reply refused, sending messages", "session", d.Key, "delivery", d.ID, "error", err)
+			d.NoFile = true
+			parts, err = q.partsOf(*d)
+			if err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return false, err
 		}
@@ -79,4 +84,13 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 	}
 	q.sender.report(activity.Sent, *d)
 	return true, nil
+}
+
+// partsOf returns the parts of a delivery. The error is a panic of the adapter.
+func (q *queue) partsOf(d conversation.Delivery) (parts []channels.Part, err error) {
+	err = recovered(func() error {
+		parts = q.split(d)
+		return nil
+	})
+	return parts, err
 }

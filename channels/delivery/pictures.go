@@ -108,20 +108,24 @@ func (q *queue) sendPicture(ctx context.Context, d conversation.Delivery, p chan
 		if id, err = q.sender.sink.Send(ctx, d, channels.Part{Index: p.Index, File: file}); err == nil {
 			return id, nil
 		}
-		var refused *channels.SendError
-		if !errors.As(err, &refused) || !refused.Permanent {
+		if !isRefused(err) {
 			return "", err
 		}
 	} else if !isLocal(err) {
 		return "", err
 	}
-	q.sender.log.Warn("picture not sent, sending a notice instead", "session", d.Key, "delivery", d.ID, "picture", picture.Name, "error", err)
-	id, said := q.sendWords(ctx, d, p.Index, pictureLost(picture, err))
-	var refused *channels.SendError
-	if errors.As(said, &refused) && refused.Permanent { // the chat takes nothing at all
-		return "", err
+	return q.sendInstead(ctx, d, p, pictureLost(picture, err), err)
+}
+
+// sendInstead sends words in place of a part with a file that was not taken because of cause. The error is cause
+// if the words are refused as well.
+func (q *queue) sendInstead(ctx context.Context, d conversation.Delivery, p channels.Part, words string, cause error) (string, error) {
+	q.sender.log.Warn("file not sent, sending a notice instead", "session", d.Key, "delivery", d.ID, "file", p.File.Name, "error", cause)
+	id, err := q.sendWords(ctx, d, p.Index, words)
+	if isRefused(err) { // the chat takes nothing at all
+		return "", cause
 	}
-	return id, said
+	return id, err
 }
 
 // pictureLost is what the chat gets in place of a picture.

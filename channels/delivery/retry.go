@@ -87,8 +87,12 @@ func (q *queue) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// markFailed ends a delivery that the platform will never take.
+// markFailed ends a delivery that the platform will never take. The chat is told, unless it takes
+// nothing at all. It returns false when ctx or the gateway ended before that.
 func (q *queue) markFailed(ctx context.Context, log *slog.Logger, d conversation.Delivery, reason error) bool {
+	if !isClosed(reason) && !q.sendNotice(ctx, d, notTaken) {
+		return false
+	}
 	log.Error("reply not delivered; its text stays in the history", "error", reason)
 	q.sender.report(activity.Failed, d)
 	return q.markOver(ctx, d.ID, "mark a reply as failed", func(ctx context.Context) error {
@@ -96,10 +100,24 @@ func (q *queue) markFailed(ctx context.Context, log *slog.Logger, d conversation
 	})
 }
 
+// notTaken is what the chat is told in place of a reply that its platform does not take.
+const notTaken = "⚠️ A reply could not be sent to this chat. The details are in the gateway's log."
+
+// isRefused reports whether the platform refuses a part for good.
+func isRefused(err error) bool {
+	var refused *channels.SendError
+	return errors.As(err, &refused) && refused.Permanent
+}
+
+// isClosed reports whether a platform has refused a part because the place takes nothing at all.
+func isClosed(err error) bool {
+	var refused *channels.SendError
+	return errors.As(err, &refused) && refused.Closed
+}
+
 // final returns why a delivery is not retried, and nil when it is.
 func final(since time.Time, err error) error {
-	var refused *channels.SendError
-	if errors.As(err, &refused) && refused.Permanent || isLocal(err) {
+	if isRefused(err) || isLocal(err) {
 		return err
 	}
 	if stuckFor(since, err) < stuckLimit {

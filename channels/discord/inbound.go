@@ -95,7 +95,7 @@ func (in *intake) tell(place string, said *message, words string) {
 	in.access.Tell(said.author().ID, func(ctx context.Context) error {
 		_, err := in.create(ctx, place, m)
 		if err != nil {
-			err = in.sendError(err)
+			err = in.sendError(err, false)
 		}
 		return err
 	})

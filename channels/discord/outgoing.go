@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/bwmarrin/discordgo"
@@ -113,16 +114,20 @@ func (c *Channel) remove(ctx context.Context, channel, id string) error {
 // Codes of refusals: https://discord.com/developers/docs/topics/opcodes-and-status-codes#json
 const (
 	alreadyAnswered    = 40060
+	missingAccess      = 50001
+	cannotMessage      = 50007 // the user takes no direct messages of the bot
 	missingPermissions = 50013
 	invalidToken       = 50027 // code of an error: the token of an interaction is not valid
 	invalidForm        = 50035
 	threadArchived     = 50083
 	cannotReply        = 160002
 	threadExists       = 160004
+	threadLocked       = 160005
 )
 
-// sendError classifies why a part was not taken.
-func (c *Channel) sendError(err error) error {
+// sendError classifies why a part was not taken. withFile says that the part has a file, which the bot may not be
+// allowed to send where it may write.
+func (c *Channel) sendError(err error, withFile bool) error {
 	r := refused(err)
 	switch r.status {
 	case http.StatusTooManyRequests:
@@ -135,7 +140,9 @@ func (c *Channel) sendError(err error) error {
 		}
 		return &channels.SendError{Err: err}
 	}
-	return &channels.SendError{Permanent: true, Err: err}
+	closed := r.status == http.StatusNotFound || r.code == missingPermissions && !withFile ||
+		slices.Contains([]int{missingAccess, cannotMessage, threadArchived, threadLocked}, r.code)
+	return &channels.SendError{Permanent: true, Closed: closed, Err: err}
 }
 
 // judge wraps the error of a message in a StuckError if the connections to the gateway show that

@@ -23,17 +23,7 @@ func TestPicturesFollowTheirAnswer(t *testing.T) {
 	r := g.run()
 	g.srv.Say(general, ann, discordtest.Bot.Mention()+" draw three cats")
 	in := g.wait(1)[0]
-	sender := delivery.New(r.Channel, g.store, r.Log)
-	flush, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		sender.Run(t.Context(), conversation.Scope{Channel: "discord"}, flush)
-	}()
-	sender.Enqueue(g.commitPictures(in, "Here **they** are.", 300, 11<<20, 500)...)
-	sent, err := g.srv.WaitSentTo(deadline(t), general, 4)
-	must(t, err)
-	close(flush)
-	waittest.Receive(t, done, "the end of the sender")
+	sent := g.sendAll(r, general, 4, g.commitPictures(in, "Here **they** are.", 300, 11<<20, 500))
 	var got []string
 	for _, m := range sent {
 		got = append(got, m.Content)
@@ -45,6 +35,23 @@ func TestPicturesFollowTheirAnswer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// sendAll sends replies as the gateway does, waits for n messages of the bot in their place, and returns them.
+func (g *gateway) sendAll(r running, place discordtest.Channel, n int, replies []conversation.Delivery) []discordtest.Message {
+	g.t.Helper()
+	sender := delivery.New(r.Channel, g.store, r.Log)
+	flush, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		sender.Run(g.t.Context(), conversation.Scope{Channel: "discord"}, flush)
+	}()
+	sender.Enqueue(replies...)
+	sent, err := g.srv.WaitSentTo(deadline(g.t), place, n)
+	must(g.t, err)
+	close(flush)
+	waittest.Receive(g.t, done, "the end of the sender")
+	return sent
 }
 
 // commitPictures commits an answer with pictures of these sizes in bytes.

@@ -21,7 +21,8 @@ import (
 // repeated together with newer messages, so their answers are posted below those.
 func (c *Channel) leftover(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown string) (string, error) {
 	first := c.unvisited.take(to.Channel)
-	if firstLive := c.firstLive.Load(); !first && firstLive != 0 && number(to.Source) >= firstLive && d.Attempts == 0 || c.self() == "" {
+	tried := d.Attempts > 0 || d.NoFile // its preview may be there
+	if firstLive := c.firstLive.Load(); !first && firstLive != 0 && number(to.Source) >= firstLive && !tried || c.self() == "" {
 		return shown, nil
 	}
 	near, err := c.messagesAround(ctx, to.Channel, precedingMessage(to, d, p))

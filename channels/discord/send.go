@@ -28,7 +28,7 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	}
 	id, err := c.send(ctx, to, d, p)
 	if err != nil {
-		return "", c.sendError(err)
+		return "", c.sendError(err, p.File != nil)
 	}
 	return id, nil
 }
@@ -136,7 +136,7 @@ const fileNotice = "\n-# " + channels.ReplyNotice
 // parts renders a reply and splits it into messages. One that takes more than
 // fileOver messages becomes a single one: its beginning, and all of the
 // markdown as a file; 0 = never. One that was begun in messages, when fileOver was
-// larger, goes on so. A text that shows nothing is a dash.
+// larger or the place takes no files, goes on so. A text that shows nothing is a dash.
 func parts(d conversation.Delivery, fileOver int) []channels.Part {
 	source := plaintext.Clean(d.Text)
 	rendered := render(source)
@@ -144,7 +144,7 @@ func parts(d conversation.Delivery, fileOver int) []channels.Part {
 	switch {
 	case len(texts) == 0:
 		texts = []string{markdown.Nothing}
-	case fileOver > 0 && len(texts) > fileOver && d.Transcript == nil && len(d.Sent) == 0:
+	case fileOver > 0 && len(texts) > fileOver && d.Transcript == nil && len(d.Sent) == 0 && !d.NoFile:
 		first := split(rendered, maxUnits-markdown.Units(markdown.UTF16).Count(fileNotice))[0] + fileNotice
 		file := &channels.File{Name: channels.ReplyFile, Data: []byte(source)}
 		return []channels.Part{{Text: first, Plain: first, File: file}}

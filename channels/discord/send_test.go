@@ -40,6 +40,55 @@ func TestLongRepliesAreSeveralMessagesOrAFile(t *testing.T) {
 	}
 }
 
+// Where the bot may not attach files, a long reply comes as messages, the first of which takes the place of the preview.
+func TestLongReplyComesAsMessagesWhereFilesAreForbidden(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	g.srv.Deny(general, discordtest.AttachFiles)
+	ann := g.srv.Person("Ann")
+	r := g.run()
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" tell me a book")
+	in := g.wait(1)[0]
+	r.Preview(in.Address, "A sentence")
+	waitShown(t, g, general, "A sentence"+previewMark)
+	g.srv.Fail("PATCH /channels/{channel}/messages/{message}", discordtest.MissingPermissions, 1)
+	g.srv.Advance(10 * time.Minute) // Discord does not know the nonce of the preview any more
+	sent := g.sendAll(r, general, 7, g.commitPictures(in, strings.Repeat("A sentence of some words. ", 500)))
+	text := ""
+	for _, m := range sent {
+		text += m.Content + " "
+		if len(m.Files) > 0 || strings.Contains(m.Content, channels.ReplyNotice) {
+			t.Errorf("%+v", m)
+		}
+	}
+	if n := strings.Count(text, "A sentence of some words."); n != 500 {
+		t.Errorf("%d sentences of 500 in %d messages", n, len(sent))
+	}
+}
+
+// A channel is told of a reply that Discord does not take, and nothing is tried where the bot may not write.
+func TestChannelIsToldOfARefusedReply(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	r := g.run()
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" hi")
+	replies := g.commitPictures(g.wait(1)[0], "a bad word")
+	g.srv.Refuse(general, discordtest.Verdict{Status: 400, Code: 200000, Message: "Message was blocked by automatic moderation"}, 1)
+	sent := g.sendAll(r, general, 1, replies)
+	if sent[0].Content != "⚠️ A reply could not be sent to this chat. The details are in the gateway's log." {
+		t.Errorf("sent %q", sent[0].Content)
+	}
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" hi again")
+	replies = g.commitPictures(g.wait(2)[1], "an answer")
+	g.srv.Refuse(general, discordtest.MissingPermissions, 1)
+	if sent := g.sendAll(r, general, 1, replies); len(sent) != 1 {
+		t.Errorf("sent %+v", sent)
+	}
+}
+
 func TestModelCannotPingAnybody(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

@@ -230,7 +230,8 @@ func (c *Channel) sendError(chat int64, err error) error {
 		c.pacer.block(chat, wait)
 		return &channels.SendError{RetryAfter: wait, Err: err}
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge:
-		return &channels.SendError{Permanent: true, Err: err}
+		closed := refused.Code == http.StatusForbidden || strings.Contains(refused.Message, "chat not found")
+		return &channels.SendError{Permanent: true, Closed: closed, Err: err}
 	}
 	return &channels.SendError{Err: c.health.judge(err)}
 }

@@ -24,14 +24,14 @@ const (
 // nothing becomes a dash. More than file_over messages become two: the first of
 // them, and a file with all of the markdown. The first message is the same in
 // both forms, so that a reply begun in one may go on in the other; but a reply
-// that was begun in more messages goes on in messages.
+// that was begun in more messages goes on in messages, and one for a chat without files begins so.
 func (c *Channel) Split(d conversation.Delivery) []channels.Part {
 	source := plaintext.Clean(d.Text)
 	if file := channels.TranscriptOf(d); file != nil {
 		return withFile(c.renderer.parts(source, 0), file)
 	}
 	most := c.fileOver
-	if len(d.Sent) > 1 {
+	if len(d.Sent) > 1 || d.NoFile {
 		most = 0
 	}
 	parts := c.renderer.parts(source, most)
