@@ -252,7 +252,7 @@ func plainAnswer(in conversation.Inbound, took []conversation.Inbound, open []ap
 
 // endAsked ends a run that waits for an answer, without calling the model again. until are the waiting
 // messages up to the command that ends the run; none means that the run was cancelled by its number. A
-// /stop also settles the texts before it.
+// /stop also settles texts before it.
 func (l *loop) endAsked(runs context.Context, snapshot conversation.Snapshot, took, until []conversation.Inbound, open []approvals.Question) bool {
 	var q question
 	snapshot.Waiting = took
@@ -274,7 +274,7 @@ func (l *loop) endAsked(runs context.Context, snapshot conversation.Snapshot, to
 	settled, text := took, command.NoLongerAsked(open)
 	isStopped := len(until) == 0 || isStop(until[len(until)-1])
 	if isStopped {
-		settled, text = slices.Concat(took, until), stopped
+		settled, text = slices.Concat(took, settledByStop(until)), stopped
 	}
 	l.deps.Log.Info("approval cancelled", "session", l.key, "run", l.unfinished.ID, "reason", "the run was ended")
 	run := l.stoppedRun(q, settled, done, l.unfinished.StartedAt)

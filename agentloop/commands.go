@@ -91,8 +91,8 @@ func (l *loop) execute(ctx context.Context, snapshot conversation.Snapshot, sent
 // continueLast has the model go on with its last answer. The command is stored as a message
 // that asks for that.
 func (l *loop) continueLast(intake, runs context.Context, snapshot conversation.Snapshot) bool {
-	if n := settledByStop(snapshot.Waiting[1:]); n > 0 {
-		took, done := snapshot.Waiting[:1+n], l.doneUntilStop(snapshot.Waiting[0])
+	if ended := settledByStop(snapshot.Waiting[1:]); len(ended) > 0 {
+		took, done := slices.Concat(snapshot.Waiting[:1], ended), l.doneUntilStop(snapshot.Waiting[0])
 		if len(done.messages) > 0 {
 			took = asAsked(took)
 		}
@@ -148,8 +148,9 @@ func (l *loop) retried(snapshot conversation.Snapshot) question {
 // they are all answered together. The model is told of edits since then.
 func (l *loop) retryLast(intake, runs context.Context, snapshot conversation.Snapshot) bool {
 	q := l.retried(snapshot)
-	if n := settledByStop(snapshot.Waiting[1:]); n > 0 {
-		return l.commit(runs, l.stoppedRun(q, snapshot.Waiting[:1+n], l.doneUntilStop(snapshot.Waiting[0]), l.deps.Store.Now()))
+	if ended := settledByStop(snapshot.Waiting[1:]); len(ended) > 0 {
+		took := slices.Concat(snapshot.Waiting[:1], ended)
+		return l.commit(runs, l.stoppedRun(q, took, l.doneUntilStop(snapshot.Waiting[0]), l.deps.Store.Now()))
 	}
 	if !l.awaitTurn(intake, snapshot.Waiting[0]) {
 		return intake.Err() == nil

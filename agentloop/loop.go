@@ -262,15 +262,8 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 	if snapshot.Damaged {
 		return l.commit(runs, l.damagedRun(snapshot, nextToAnswer(snapshot.Waiting)))
 	}
-	if n := settledByStop(snapshot.Waiting); n > 0 {
-		var q question
-		if err := l.persist(runs, "read the session", func() (err error) {
-			q.snapshot, q.undo, err = l.router.replacing(runs, snapshot)
-			return err
-		}); err != nil {
-			return false
-		}
-		return l.commit(runs, l.stoppedRun(q, snapshot.Waiting[:n], l.doneBefore(&l.unfinished, callStopped), l.deps.Store.Now()))
+	if stopAfterTexts(snapshot.Waiting) > 0 {
+		return l.stopWaiting(intake, runs, snapshot)
 	}
 	if !l.awaitTurn(intake, snapshot.Waiting[0]) {
 		return intake.Err() == nil
@@ -285,7 +278,7 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 		if snapshot, err = l.begin(intake); err != nil || len(snapshot.Waiting) == 0 {
 			return false
 		}
-		if settledByStop(snapshot.Waiting) > 0 || snapshot.Damaged {
+		if stopAfterTexts(snapshot.Waiting) > 0 || snapshot.Damaged {
 			return true
 		}
 	}
@@ -294,6 +287,25 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 		return true
 	}
 	return l.answerNew(runs, snapshot)
+}
+
+// stopWaiting carries out a /stop while no run is under way. It settles the messages that wait before it, and the run
+// that an earlier process has begun. In a group, messages of others than its sender are answered all the same.
+func (l *loop) stopWaiting(intake, runs context.Context, snapshot conversation.Snapshot) bool {
+	begun := slices.DeleteFunc(slices.Clone(snapshot.Waiting), func(in conversation.Inbound) bool { return !l.unfinished.took(in) })
+	took := slices.Concat(begun, without(settledByStop(snapshot.Waiting), begun))
+	if len(took) == 1 { // there is nothing to stop: the messages that wait are those of others
+		snapshot.Waiting = took
+		return l.command(intake, runs, snapshot, conversation.Command{Name: "stop"})
+	}
+	var q question
+	if err := l.persist(runs, "read the session", func() (err error) {
+		q.snapshot, q.undo, err = l.router.replacing(runs, snapshot)
+		return err
+	}); err != nil {
+		return false
+	}
+	return l.commit(runs, l.stoppedRun(q, took, l.doneBefore(&l.unfinished, callStopped), l.deps.Store.Now()))
 }
 
 // commit stores a run and hands its replies to delivery. It tries again while the

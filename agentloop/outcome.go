@@ -248,7 +248,7 @@ func upperFirst(text string) string {
 }
 
 // commitStopped commits a run that a /stop has ended. It also settles the /stop and
-// the messages before it, which are in the inbox by now.
+// messages before it, which are in the inbox by now.
 func (l *loop) commitStopped(runs context.Context, q question, a answer, started time.Time) bool {
 	now, err := l.begin(runs)
 	if err != nil {
@@ -257,8 +257,7 @@ func (l *loop) commitStopped(runs context.Context, q question, a answer, started
 	if !now.More && !slices.ContainsFunc(now.Waiting, isStop) {
 		return l.answer(runs, q) // an old /stop that a platform delivered again
 	}
-	background := without(now.Waiting, q.took)
-	took := slices.Concat(q.took, background[:settledByStop(background)])
+	took := slices.Concat(q.took, settledByStop(without(now.Waiting, q.took)))
 	return l.commit(runs, l.stoppedRun(q, took, a, started), q.calls...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -259,5 +260,48 @@ func TestStopShowsRemindersThatWaited(t *testing.T) {
 	a.reply(room) // that messages wait
 	if got := a.ask(room, "/stop"); got != "⏰ Reminder 1 is due: call mum\n\n"+stopped {
 		t.Errorf("the reply: %q", got)
+	}
+}
+
+// In a group anybody may stop the answer under way. What others have asked meanwhile is still answered; what the
+// person who stops it has asked is not.
+func TestStopInAGroupLeavesTheQuestionsOfOthers(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		if strings.HasSuffix(c.LastUser(), "a tale") {
+			return llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), NoFinish: true, Silence: true}
+		}
+		return llmtest.Echo(c)
+	})
+	h.accept(h.inGroup("a tale", "Ada", "Ada"))
+	until(t, "the first words", func() bool { return strings.HasPrefix(h.preview(room), "once upon") })
+	h.accept(h.inGroup("what time is it?", "Bob", "Bob"), h.inGroup("why?", "Cem", "Cem"), h.inGroup("/stop", "Cem", "Cem"))
+	if got := h.reply(room); !strings.HasPrefix(got, "once upon") || !strings.HasSuffix(got, "Stopped.") {
+		t.Fatalf("reply: %q", got)
+	}
+	if got := h.reply(room); got != "echo: Bob: what time is it?" {
+		t.Fatalf("Bob was told %q", got)
+	}
+	if calls := len(h.server.Calls()); calls != 2 {
+		t.Errorf("the model was called %d times", calls)
+	}
+}
+
+// A /stop that comes when the answer is there already stops nothing, and drops no question of somebody else that
+// has not been taken yet.
+func TestLateStopInAGroupDropsNoQuestionOfOthers(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	bob, cem := h.inGroup("what time is it?", "Bob", "Bob"), h.inGroup("/stop", "Cem", "Cem")
+	bob.Quiet = time.Minute // the run waits for more, and the /stop comes first
+	h.accept(bob)
+	h.accept(cem)
+	if got := h.reply(room); got != "Nothing is running." {
+		t.Fatalf("Cem was told %q", got)
+	}
+	h.accept(h.inGroup("/help", "Bob", "Bob"))
+	if got := h.reply(room); got != "echo: Bob: what time is it?" {
+		t.Fatalf("Bob was told %q", got)
 	}
 }

@@ -26,15 +26,26 @@ func untilCommand(waiting []conversation.Inbound) []conversation.Inbound {
 	return waiting
 }
 
-// settledByStop returns how many waiting messages, from the first on, a /stop among
-// them settles: the texts before it and the /stop itself. It returns 0 when the
-// first command is another one, or there is none.
-func settledByStop(waiting []conversation.Inbound) int {
+// stopAfterTexts returns how many waiting messages, from the first on, end with a /stop that
+// only texts precede. It returns 0 when the first command is another one, or there is none.
+func stopAfterTexts(waiting []conversation.Inbound) int {
 	n := len(untilCommand(waiting))
 	if n < len(waiting) && isStop(waiting[n]) {
 		return n + 1
 	}
 	return 0
+}
+
+// settledByStop returns the waiting messages that a /stop among them settles without an answer: the
+// texts before it and the /stop itself. In a group it settles the texts of its sender alone, since the
+// others still want their answers. It returns nothing where stopAfterTexts returns 0.
+func settledByStop(waiting []conversation.Inbound) []conversation.Inbound {
+	settled := waiting[:stopAfterTexts(waiting)]
+	if len(settled) == 0 || !settled[len(settled)-1].Group {
+		return settled
+	}
+	by := settled[len(settled)-1].Sender.ID
+	return slices.DeleteFunc(slices.Clone(settled), func(in conversation.Inbound) bool { return in.Sender.ID != by })
 }
 
 // ofOneOrigin returns the waiting messages up to the first one of another origin.
