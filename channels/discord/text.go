@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"parley/channels"
-	"parley/plaintext"
 )
 
 // text returns the text of a message for the assistant: without the mention of the bot, with
@@ -35,13 +34,11 @@ func (in *intake) readable(m *message, p *place) string {
 	}
 	content = in.withNames(content, m, p)
 	for _, s := range m.Snapshots {
-		content = joinLines(content, channels.Forwarded("")+in.withNames(s.Message.Content, &s.Message, p))
+		content = joinLines(content, channels.Forwarded("")+joinLines(in.withNames(s.Message.Content, &s.Message, p), in.contents(&s.Message, p)))
 	}
-	for _, s := range m.Stickers {
-		content = joinLines(content, "[sticker "+plaintext.OneLine(s.Name)+"]")
-	}
-	if m.Poll != nil {
-		content = joinLines(content, "[poll: "+plaintext.OneLine(m.Poll.Question.Text)+"]")
+	content = joinLines(content, in.contents(m, p))
+	if strings.TrimSpace(content) == "" && len(m.Attachments) == 0 && m.isWritten() {
+		return "[a message that can't be read]"
 	}
 	return content
 }
@@ -52,8 +49,11 @@ func (in *intake) quote(m *message, p *place) string {
 }
 
 func joinLines(text, more string) string {
-	if strings.TrimSpace(text) == "" {
+	switch {
+	case strings.TrimSpace(text) == "":
 		return more
+	case more == "":
+		return text
 	}
 	return text + "\n" + more
 }

@@ -32,6 +32,7 @@ type (
 		Snapshots    []snapshot   `json:"message_snapshots"` // of what is forwarded
 		Stickers     []named      `json:"sticker_items"`
 		Poll         *poll        `json:"poll"`
+		Embeds       []embed      `json:"embeds"`
 	}
 
 	reference struct {
@@ -47,10 +48,41 @@ type (
 		Name string `json:"name"`
 	}
 
+	// poll: https://discord.com/developers/docs/resources/poll#poll-object
 	poll struct {
-		Question struct {
+		Question pollText `json:"question"`
+		Answers  []struct {
+			ID    int      `json:"answer_id"`
+			Media pollText `json:"poll_media"`
+		} `json:"answers"`
+		Results struct {
+			Final  bool `json:"is_finalized"`
+			Counts []struct {
+				Answer int `json:"id"`
+				Count  int `json:"count"`
+			} `json:"answer_counts"`
+		} `json:"results"`
+	}
+
+	pollText struct {
+		Text  string `json:"text"`
+		Emoji named  `json:"emoji"`
+	}
+
+	// embed is a card below a message: of a bot, or the preview of a link:
+	// https://discord.com/developers/docs/resources/message#embed-object
+	embed struct {
+		Title       string `json:"title"`
+		Description string `json:"description"`
+		URL         string `json:"url"`
+		Author      named  `json:"author"`
+		Fields      []struct {
+			Name  string `json:"name"`
+			Value string `json:"value"`
+		} `json:"fields"`
+		Footer struct {
 			Text string `json:"text"`
-		} `json:"question"`
+		} `json:"footer"`
 	}
 
 	attachment struct {
