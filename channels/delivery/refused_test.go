@@ -27,6 +27,7 @@ func TestChatThatIsClosedIsToldNothing(t *testing.T) {
 	for name, verdict := range map[string]telegramtest.Verdict{
 		"blocked": {Code: 403, Description: "bot was blocked by the user"},
 		"gone":    {Code: 400, Description: "chat not found"},
+		"closed":  {Code: 400, Description: "TOPIC_CLOSED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newOutboxHarness(t)

@@ -230,7 +230,7 @@ func (c *Channel) sendError(chat int64, err error) error {
 		c.pacer.block(chat, wait)
 		return &channels.SendError{RetryAfter: wait, Err: err}
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge:
-		closed := refused.Code == http.StatusForbidden || strings.Contains(refused.Message, "chat not found")
+		closed := refused.Code == http.StatusForbidden || strings.Contains(refused.Message, "chat not found") || strings.Contains(refused.Message, "TOPIC_CLOSED")
 		return &channels.SendError{Permanent: true, Closed: closed, Err: err}
 	}
 	return &channels.SendError{Err: c.health.judge(err)}
