@@ -25,10 +25,11 @@ const (
 // request is what a node tells the one that works a session.
 type request struct {
 	Session conversation.Key `json:"session"`
-	Placed  int64            `json:"placed,omitempty"` // the node that is to work the session if none does
-	Stop    bool             `json:"stop,omitempty"`   // a /stop is among what waits
-	Edited  bool             `json:"edited,omitempty"` // a running loop must read the store again; none is started for this
-	Cancel  int64            `json:"cancel,omitempty"` // the run to stop; 0 = none
+	Placed  int64            `json:"placed,omitempty"`  // the node that is to work the session if none does
+	Stop    bool             `json:"stop,omitempty"`    // a /stop is among what waits
+	Edited  bool             `json:"edited,omitempty"`  // a running loop must read the store again; none is started for this
+	Deleted string           `json:"deleted,omitempty"` // source id of the message that was withdrawn; "" = none
+	Cancel  int64            `json:"cancel,omitempty"`  // the run to stop; 0 = none
 }
 
 // lock takes the session. ok is false when the loop has ended, because intake has or because another
@@ -156,7 +157,7 @@ func (r *Router) receive(notice cluster.Notice) {
 		return
 	}
 	select {
-	case r.signals <- signal{key: q.Session, stop: q.Stop, edited: q.Edited, cancel: q.Cancel, chosen: q.Placed == node.ID()}:
+	case r.signals <- signal{key: q.Session, stop: q.Stop, edited: q.Edited, deleted: q.Deleted, cancel: q.Cancel, chosen: q.Placed == node.ID()}:
 	default:
 	}
 }

@@ -138,6 +138,24 @@ func TestRunIsStoppedFromAnotherNode(t *testing.T) {
 	}
 }
 
+// Somebody deletes a message while a node answers it, and another node hears of that.
+func TestRunEndsWhenAnotherNodeHearsOfTheDeletion(t *testing.T) {
+	t.Parallel()
+	n := newNodes(t, nil)
+	asked, _ := n.b.hang("story")
+	defer own(t, n.nodeB, room)()
+	n.b.say(room, "a long story")
+	asked()
+	key, err := n.store.Withdraw(t.Context(), conversation.Account{Channel: "cli"}, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.router.Withdrawn(key, "1")
+	if got := n.b.ask(room, "hello"); got != "echo: hello" {
+		t.Errorf("the next message is answered with %q", got)
+	}
+}
+
 // A run waits at one node until a person allows a tool call, and the person's answer arrives at another node.
 func TestCallIsAllowedFromAnotherNode(t *testing.T) {
 	t.Parallel()

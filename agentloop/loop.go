@@ -67,6 +67,9 @@ func (l *loop) post(s signal) {
 		return
 	}
 	l.mail.put(s)
+	if run := l.active.Load(); run != nil {
+		run.withdraw(s.deleted)
+	}
 	if j := l.join.Load(); j != nil {
 		j.join(s.inbound, time.Now())
 	}
@@ -82,6 +85,17 @@ func (l *loop) post(s signal) {
 type active struct {
 	number int64
 	stop   context.CancelCauseFunc
+	left   map[string]bool // source ids of the messages of the run that were not withdrawn; nil: the run does not end with them
+}
+
+// withdraw notes that a message was withdrawn, and ends the run if it has no other one. The router's goroutine calls it.
+func (a *active) withdraw(sourceID string) {
+	if !a.left[sourceID] {
+		return
+	}
+	if delete(a.left, sourceID); len(a.left) == 0 {
+		a.stop(errWithdrawn)
+	}
 }
 
 // mayEnd answers a loop that has asked to end, and reports whether it may: no mail

@@ -113,6 +113,46 @@ func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 	h.waitStored(room, []string{"right chat"})
 }
 
+// Nobody wants the answer any more if its message was withdrawn while it is written: it ends, and nothing of it is sent
+// or kept. Other messages of the same run are answered.
+func TestAnswerEndsWhenItsMessagesAreWithdrawn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	end, finish := waittest.Gate(t)
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		if strings.HasSuffix(c.LastUser(), "tale") {
+			return llmtest.Answer{Text: "once upon a time there was a mill", Pieces: 5, HoldAt: 4, Hold: end}
+		}
+		return llmtest.Echo(c)
+	})
+	withdraw := func(in conversation.Inbound) {
+		t.Helper()
+		key, err := h.store.Withdraw(t.Context(), conversation.Account{Channel: "cli"}, in.SourceID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.router.Withdrawn(key, in.SourceID)
+	}
+	one, two := h.inbound(room, "a tale"), h.inbound(room, "another tale")
+	h.accept(one)
+	until(t, "the first words", func() bool { return strings.HasPrefix(h.preview(room), "once") })
+	withdraw(one)
+	if got := h.ask(room, "hello"); got != "echo: hello" {
+		t.Fatalf("reply %q", got)
+	}
+	if history := h.history(room); len(history) != 2 {
+		t.Errorf("history %q", history)
+	}
+	h.accept(two, h.inbound(room, "a third tale"))
+	until(t, "the third call", func() bool { return len(h.server.Calls()) == 3 })
+	withdraw(two)
+	h.ask("cli:other", "/status") // what comes later was heard, so the withdrawal was too
+	finish()
+	if got := h.reply(room); got != "once upon a time there was a mill" {
+		t.Errorf("reply %q", got)
+	}
+}
+
 // A /stop gets one reply, even if the message that it stops was deleted meanwhile.
 func TestStopAfterADeletionIsAnsweredOnce(t *testing.T) {
 	t.Parallel()

@@ -55,6 +55,7 @@ type signal struct {
 	inbound []conversation.Inbound // as stored; none: the loop reads the store
 	stop    bool                   // a /stop is among it
 	edited  bool                   // a message was edited: no loop is started for it, unless its run waits for an answer of a person
+	deleted string                 // source id of a message that was withdrawn; "" = none. It comes with edited
 	cancel  int64                  // number of the run to stop; 0 = none. No loop is started for it either
 	task    *task                  // is done between two runs; nil = none
 	chosen  bool                   // another node has chosen this one to work the session
@@ -67,6 +68,7 @@ type signal struct {
 var (
 	errStopped   = errors.New("stopped by the user")
 	errCancelled = fmt.Errorf("%w by its number", errStopped) // unlike with errStopped, waiting messages are still answered
+	errWithdrawn = errors.New("all messages of the run were withdrawn")
 )
 
 // NewRouter returns a router. Run starts it.
@@ -142,6 +144,15 @@ func (r *Router) Edited(key conversation.Key) {
 		r.publish(request{Session: key, Edited: true})
 	}
 	r.signal(signal{key: key, edited: true})
+}
+
+// Withdrawn is Edited for a message that was withdrawn, given by its source id. A run that answers no other message
+// ends, and nothing of its answer is sent.
+func (r *Router) Withdrawn(key conversation.Key, sourceID string) {
+	if r.isElsewhere(key) {
+		r.publish(request{Session: key, Edited: true, Deleted: sourceID})
+	}
+	r.signal(signal{key: key, edited: true, deleted: sourceID})
 }
 
 // Cancel ends one run of a session, given by its number, if it is under way. What the run

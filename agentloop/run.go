@@ -115,6 +115,9 @@ func (l *loop) answer(runs context.Context, q question) bool {
 		return false
 	case errors.Is(err, errJoined), errors.Is(err, errAsked): // all of it is still waiting
 		return true
+	case errors.Is(err, errWithdrawn): // what its tools have done is settled next
+		l.deps.Log.Info("run ended", "session", l.key, "run", q.took[0].ID, "reason", "the message was withdrawn")
+		return true
 	case errors.Is(err, errCancelled):
 		return l.commit(runs, l.stoppedRun(q, q.took, a, started), q.calls...)
 	case errors.Is(err, errStopped):
@@ -126,8 +129,8 @@ func (l *loop) answer(runs context.Context, q question) bool {
 // generate fetches the files of the question and calls the model until it has
 // answered. A /stop ends it: it then returns errStopped with the answer so far, and
 // errCancelled where this run alone was to end. It returns errJoined where it has to begin again with more messages,
-// and errAsked where it waits for the answer of a person. died says that the last round of its journal was left by a
-// process that died.
+// errAsked where it waits for the answer of a person, and errWithdrawn where all of its messages were withdrawn. died
+// says that the last round of its journal was left by a process that died.
 func (l *loop) generate(runs context.Context, q *question, begun journal.Run, died bool) (answer, error) {
 	ctx, cancel := context.WithCancelCause(runs)
 	defer cancel(nil)
@@ -135,7 +138,14 @@ func (l *loop) generate(runs context.Context, q *question, begun journal.Run, di
 	// The router ends the run. A goroutine that waits for l.stop would cost every run a
 	// stack.
 	number := q.took[0].ID
-	l.active.Store(&active{number, cancel})
+	run := &active{number: number, stop: cancel}
+	if q.again == 0 {
+		run.left = map[string]bool{}
+		for _, in := range q.took {
+			run.left[in.SourceID] = true
+		}
+	}
+	l.active.Store(run)
 	defer l.active.Store(nil)
 	select {
 	case <-l.stop: // it came before l.active was set
@@ -176,7 +186,7 @@ func (l *loop) generate(runs context.Context, q *question, begun journal.Run, di
 	})
 	l.router.budgets.Used(l.key, q.setup.label(), g.budget, q.setup.model.Budget)
 	q.window, q.told = g.window.Place(), g.window.Told()
-	for _, cause := range []error{errStopped, errCancelled, errJoined} {
+	for _, cause := range []error{errStopped, errCancelled, errJoined, errWithdrawn} {
 		if err != nil && errors.Is(context.Cause(ctx), cause) {
 			err = cause
 		}

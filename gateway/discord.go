@@ -49,7 +49,11 @@ func (e edits) Edit(ctx context.Context, of conversation.Account, sourceID, text
 
 func (e edits) Withdraw(ctx context.Context, of conversation.Account, sourceID string) error {
 	key, err := e.Store.Withdraw(ctx, of, sourceID)
-	return e.notify(key, err)
+	if err == nil && key != "" {
+		e.router.Withdrawn(key, sourceID)
+		e.feed.Changed(key)
+	}
+	return err
 }
 
 func (e edits) SetCursor(ctx context.Context, cursor conversation.Cursor) error {

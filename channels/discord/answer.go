@@ -8,6 +8,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"parley/channels"
+	"parley/channels/preview"
 	"parley/conversation"
 	"parley/internal/clock"
 )
@@ -20,7 +21,7 @@ func (c *Channel) answer(ctx context.Context, to address, d conversation.Deliver
 		return "", err
 	}
 	if p.Index == 0 {
-		c.dropPreview(ctx, to)
+		c.dropPreview(ctx, to, c.previews.Done)
 	}
 	if !to.expired(time.Now()) && !c.deferrals.failed(to.Source) {
 		id, err := c.answerInteraction(ctx, to, d, p)
@@ -45,11 +46,11 @@ func (c *Channel) isDeferredElsewhere(to address) bool {
 	return c.Node != nil && c.deferrals.get(to.Source) == nil
 }
 
-// dropPreview removes the preview of a run that the interaction has stopped: the
-// answer holds its text.
-func (c *Channel) dropPreview(ctx context.Context, to address) {
+// dropPreview removes the preview that a reply would replace, as of a run that the interaction has stopped, whose
+// answer holds its text. done then frees its place.
+func (c *Channel) dropPreview(ctx context.Context, to address, done func(*preview.Preview[address])) {
 	shown, err := c.takePreview(ctx, to)
-	defer c.previews.Done(shown)
+	defer done(shown)
 	if err != nil || shown == nil || shown.ID == "" {
 		return
 	}

@@ -218,11 +218,11 @@ func (in *intake) deleted(ctx context.Context, p *place, ids ...string) error {
 }
 
 // unanswered removes the preview of the answer to a message that was deleted, which no reply may ever
-// replace. If the message is answered all the same, the rest of the answer is shown in another one.
+// replace. Nothing more is shown of that answer before its reply, if one comes.
 func (in *intake) unanswered(ctx context.Context, p *place, id string) {
 	for _, at := range []string{p.id, id} { // the second is a thread that was opened on the message
 		if to, ok := in.previews.UnderWay(at); ok && to.Source == id {
-			in.goHelper(func() { in.dropPreview(ctx, to) })
+			in.goHelper(func() { in.dropPreview(ctx, to, in.previews.End) })
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (c *Channel) send(ctx context.Context, to address, d conversation.Delivery,
 // no reply: the message that Discord knows by the reply's nonce is for the answer.
 func (c *Channel) sendInterim(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (string, error) {
 	if p.Index == 0 {
-		c.dropPreview(ctx, to)
+		c.dropPreview(ctx, to, c.previews.Done)
 	}
 	to, err := c.threads.open(ctx, c, to)
 	if err != nil {

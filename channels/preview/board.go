@@ -69,11 +69,12 @@ type Board[A any] struct {
 	mu     sync.Mutex
 	isOpen bool
 	places map[string]*Preview[A]
+	over   map[string]string // by place: the run that End was called for last, until another one is shown there
 }
 
 // NewBoard returns a Board that is not open yet.
 func NewBoard[A any](cfg Config[A]) *Board[A] {
-	return &Board[A]{cfg: cfg, places: map[string]*Preview[A]{}}
+	return &Board[A]{cfg: cfg, places: map[string]*Preview[A]{}, over: map[string]string{}}
 }
 
 // Open lets the Board show answers. The returned function ends that and waits for the
@@ -102,7 +103,7 @@ func (b *Board[A]) Open() (end func()) {
 func (b *Board[A]) Note(place, run string, to A, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.isOpen {
+	if !b.isOpen || b.over[place] == run {
 		return
 	}
 	p := b.places[place]
@@ -133,6 +134,7 @@ func (b *Board[A]) begin(place string, n note[A]) {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &Preview[A]{To: n.to, place: place, run: n.run, stop: stop, done: make(chan struct{}), noted: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 	b.places[place] = p
+	delete(b.over, place)
 	p.show(n.text)
 	go b.follow(ctx, p)
 }
@@ -238,6 +240,19 @@ func (b *Board[A]) Done(p *Preview[A]) {
 	if p.next != nil && b.isOpen {
 		b.begin(p.place, *p.next)
 	}
+}
+
+// End is Done for a preview whose run is not to be shown any more, whatever it still writes.
+func (b *Board[A]) End(p *Preview[A]) {
+	b.mu.Lock()
+	if p != nil {
+		b.over[p.place] = p.run
+		if p.next != nil && p.next.run == p.run {
+			p.next = nil
+		}
+	}
+	b.mu.Unlock()
+	b.Done(p)
 }
 
 // UnderWay returns where the reply of the preview in a place goes, if one is written.

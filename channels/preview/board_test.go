@@ -139,6 +139,32 @@ func TestBoardShowsTheNextAnswerAfterTheReply(t *testing.T) {
 	})
 }
 
+// Nothing more is shown of an answer that has ended without a reply, whatever its run still writes. The next one is shown.
+func TestBoardShowsNothingMoreOfAnEndedAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &shown{}
+		b := s.board()
+		end := b.Open()
+		b.Note("place", "run", 1, "a")
+		time.Sleep(pace + time.Millisecond)
+		p, err := b.Take(t.Context(), "place", anyAnswer, anyAnswer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Note("place", "run", 1, "ab")
+		b.End(p)
+		b.Note("place", "run", 1, "abc")
+		time.Sleep(2 * pace)
+		b.Note("place", "next", 2, "x")
+		time.Sleep(2 * pace)
+		end()
+		if !slices.Equal(s.texts, []string{"a", "x"}) {
+			t.Errorf("shown: %q", s.texts)
+		}
+	})
+}
+
 func TestBoardWaitsForARequestBeforeTheReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
