@@ -203,3 +203,24 @@ func TestStartIgnoresItsArgument(t *testing.T) {
 		t.Errorf("help: %q", got)
 	}
 }
+
+// A turn may have the messages of several people, all of which /undo takes back: the group is told of each.
+func TestUndoNamesAllMessagesThatItTakesBack(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.accept(h.inGroup("what is one?", "1", "Ada"), h.inGroup("what is two?", "2", "Bob"))
+	h.reply(room)
+	h.accept(h.inGroup("/undo", "3", "Cem"))
+	if got, want := h.reply(room), "Taken back: “what is one?” (Ada), “what is two?” (Bob) and what followed."; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var many []conversation.Inbound
+	for n := range 7 {
+		many = append(many, h.inbound(room, fmt.Sprint(n)))
+	}
+	h.accept(many...)
+	h.reply(room)
+	if got, want := h.ask(room, "/undo"), "Taken back: “0”, “1”, “2”, “3”, “4”, 2 further messages and what followed."; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
