@@ -40,7 +40,7 @@ func (c *Channel) SendAlbum(ctx context.Context, d conversation.Delivery, pictur
 	if pictures[0].Index > 0 {
 		m.ReplyTo = 0
 	} else if err := c.previews.remove(ctx, to); err != nil {
-		return nil, &channels.SendError{Err: err}
+		return nil, err
 	}
 	err = c.sendPatiently(ctx, &m, func() error {
 		ids, err = c.postAlbum(ctx, m)

@@ -171,21 +171,27 @@ func (ps *previews) take(ctx context.Context, to address) (id int64, done func()
 }
 
 // remove ends the preview in the place of a reply and deletes its message, whose place a reply that begins
-// with a picture can't take.
+// with a picture can't take. The error is a *SendError.
 func (ps *previews) remove(ctx context.Context, to address) error {
 	at := to.place()
 	id, done, err := ps.take(ctx, to)
 	defer done()
-	if err != nil || id == 0 {
-		return err
+	if err != nil {
+		return &channels.SendError{Err: err}
+	}
+	if id == 0 {
+		return nil
 	}
 	params := tgbotapi.Params{"chat_id": strconv.FormatInt(at.Chat, 10), "message_id": strconv.FormatInt(id, 10)}
 	err = ps.channel.api.call(ctx, requestTimeout, "deleteMessage", params, nil)
-	if err != nil && refusal(err) == nil {
-		return err
+	if refused := refusal(err); err != nil && (refused == nil || refused.Code == http.StatusTooManyRequests) {
+		return ps.channel.sendError(at.Chat, err)
 	}
 	if err != nil {
 		ps.channel.log.Debug("preview not deleted", "chat", at.Chat, "error", err)
 	}
-	return ps.storeMessage(ctx, at, 0)
+	if err := ps.storeMessage(ctx, at, 0); err != nil {
+		return &channels.SendError{Err: err}
+	}
+	return nil
 }

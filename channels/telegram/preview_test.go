@@ -1,6 +1,7 @@
 package telegram_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -100,8 +101,8 @@ func TestAPreviewThatWasDeletedIsPostedAnew(t *testing.T) {
 	}
 }
 
-// The preview of the text before a picture is removed if the answer is the picture alone, and the next
-// answer does not reuse its message.
+// The preview of the text before a picture is removed if the answer is the picture alone, also when Telegram asks to
+// wait first, and the next answer does not reuse its message.
 func TestPreviewIsRemovedBeforeAPictureAlone(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -112,7 +113,13 @@ func TestPreviewIsRemovedBeforeAPictureAlone(t *testing.T) {
 	c.Preview(`{"chat":42}`, "Let me draw")
 	g.waitShown(42, "Let me draw …")
 	gif := channels.File{Name: "cat.gif", Data: []byte("GIF89a"), Picture: &media.Image{Name: "cat.gif", MediaType: "image/gif"}}
+	g.srv.Fail("deleteMessage", telegramtest.TooMany(1), 1)
 	_, err := c.Send(deadline(t), conversation.Delivery{Address: `{"chat":42}`}, channels.Part{File: &gif})
+	var wait *channels.SendError
+	if !errors.As(err, &wait) || wait.RetryAfter != time.Second {
+		t.Errorf("the picture was sent although its preview is still there: %v", err)
+	}
+	_, err = c.Send(deadline(t), conversation.Delivery{Address: `{"chat":42}`}, channels.Part{File: &gif})
 	must(t, err)
 	must(t, deliver(deadline(t), c, `{"chat":42}`, "next answer"))
 	if sent := g.srv.SentTo(42); len(sent) != 2 || sent[0].Document == nil || sent[1].Text != "next answer" {

@@ -46,7 +46,7 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	shown := int64(0)
 	if p.Index == 0 && p.File != nil {
 		if err := c.previews.remove(ctx, to); err != nil {
-			return "", &channels.SendError{Err: err}
+			return "", err
 		}
 	}
 	if p.Index == 0 && p.File == nil && m.Edit == 0 && m.Alone == nil {
