@@ -103,7 +103,7 @@ func (b *Board[A]) Open() (end func()) {
 func (b *Board[A]) Note(place, run string, to A, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.isOpen || b.over[place] == run {
+	if over, isOver := b.over[place]; !b.isOpen || isOver && over == run {
 		return
 	}
 	p := b.places[place]
