@@ -42,7 +42,7 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 	members := membersOf(into, path)
 	for _, m := range members {
 		if given[m.name] != nil && !m.isSecret() {
-			d.origins[m.path] = Origin{fromFile, d.file, given[m.name].line}
+			d.origins[m.path] = Origin{Text: fromFile, File: d.file, Line: given[m.name].line}
 		}
 		switch n := given[m.name]; {
 		case m.isSection() && n != nil && !n.isTable():

@@ -163,7 +163,7 @@ func TestProblemsSayWhatWasFoundAndWhatIsAllowed(t *testing.T) {
 		{`log = "debug"`, `config.toml:1: log: found "debug" (string), allowed: a section [log]`},
 		{"[[log]]\nlevel = 'info'", `config.toml:1: log: found a list of sections, allowed: a section [log]`},
 		{"[database]\nx = 1", `config.toml:1: database: found a section, allowed: a text that is not empty`},
-		{"database = ' '", `config.toml:1: database: found " " (string), allowed: a text that is not empty`},
+		{"database = ' '", `config.toml:1: database: found " " (only spaces), allowed: a text that is not empty`},
 		{"database = 2026-01-02", `config.toml:1: database: found a date or time, allowed: a text that is not empty`},
 		{"chat.typing = 1", `config.toml:1: chat.typing: found 1 (integer), allowed: true or false`},
 		{"chat.prompt = []", `config.toml:1: chat.prompt: found a list of 0 values, allowed: a text`},
@@ -262,6 +262,14 @@ func TestSyntaxErrorsSayWhereAndWhat(t *testing.T) {
 		{"a = 1\na = 2", `config.toml:2: column 1: a: found a for the second time, allowed: each key and each [section] once`},
 		{"[log]\n\n[log]", `config.toml:3: column 2: found log for the second time, allowed: each key and each [section] once`},
 		{"a = 99999999999999999999", `config.toml:1: column 5: a: found a number that can't be read, allowed: numbers such as 12 or 0.5, text in quotes`},
+		{"log:\n  level: info", `config.toml:1: column 4: found no = after the key, allowed: key = value`},
+		{`{"log": {}}`, `config.toml:1: column 1: found no = after the key, allowed: key = value`},
+		{"[log]\nlevel 'info'", `config.toml:2: column 7: log: found no = after the key, allowed: key = value`},
+		{"[log\na = 1", `config.toml:1: column 5: found a section name that is not closed, allowed: [section]`},
+		{"# Gr\xfc\xdfe", `config.toml:1: column 5: found bytes that are no UTF-8, allowed: a text file in UTF-8`},
+		{"\xff\xfed\x00=\x00", `config.toml:1: column 1: found bytes that are no UTF-8, allowed: a text file in UTF-8`},
+		{"[log]\ra = 1", `config.toml:1: column 5: log: found a carriage return that ends no line, allowed: lines that end with a line feed`},
+		{"a = 'in\x00fo'", `config.toml:1: column 7: a: found the control character 0x00, allowed: text without control characters`},
 		{`a = "C:\data"`, `config.toml:1: column 6: a: found a backslash that begins no known escape, allowed: 'text' in single quotes, where a backslash is itself`},
 	} {
 		_, err := loadSample(t, c.doc, nil, nil)

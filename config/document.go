@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -26,6 +27,10 @@ func (n *node) isTable() bool { return n.children != nil }
 // without a file name.
 func parse(doc string) (*node, error) {
 	doc = strings.TrimPrefix(doc, "\ufeff")
+	if at := strings.IndexRune(doc, utf8.RuneError); at >= 0 && !utf8.ValidString(doc) {
+		line, column := lineColumn(doc, at)
+		return nil, Problem{Line: line, Column: column, Found: "bytes that are no UTF-8", Allowed: "a text file in UTF-8"}
+	}
 	var top map[string]toml.Primitive
 	md, err := toml.Decode(doc, &top)
 	if syntax := new(toml.ParseError); errors.As(err, syntax) {
@@ -34,7 +39,7 @@ func parse(doc string) (*node, error) {
 		return nil, Problem{Found: err.Error(), Allowed: "a TOML document"}
 	}
 	r := reader{doc: doc, md: md}
-	children, err := r.table(top)
+	children, err := r.table(nil, top)
 	return &node{line: 1, children: children}, err
 }
 
@@ -55,10 +60,10 @@ func (l *locator) UnmarshalTOML(value any) error {
 	return errLocated
 }
 
-func (r *reader) table(members map[string]toml.Primitive) (map[string]*node, error) {
+func (r *reader) table(path toml.Key, members map[string]toml.Primitive) (map[string]*node, error) {
 	nodes := make(map[string]*node, len(members))
 	for name, primitive := range members {
-		n, err := r.node(primitive)
+		n, err := r.node(append(slices.Clone(path), name), primitive)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -67,7 +72,7 @@ func (r *reader) table(members map[string]toml.Primitive) (map[string]*node, err
 	return nodes, nil
 }
 
-func (r *reader) node(primitive toml.Primitive) (*node, error) {
+func (r *reader) node(path toml.Key, primitive toml.Primitive) (*node, error) {
 	var at locator
 	var located toml.ParseError
 	var err error
@@ -77,7 +82,7 @@ func (r *reader) node(primitive toml.Primitive) (*node, error) {
 	line, _ := lineColumn(r.doc, located.Position.Start)
 	n := &node{line: line, value: at.value}
 	if _, ok := at.value.([]map[string]any); ok {
-		n.tables, err = r.tables(primitive)
+		n.tables, err = r.tables(path, line, primitive)
 		return n, err
 	}
 	if _, ok := at.value.(map[string]any); !ok {
@@ -87,28 +92,91 @@ func (r *reader) node(primitive toml.Primitive) (*node, error) {
 	if err := r.md.PrimitiveDecode(primitive, &members); err != nil {
 		return nil, err
 	}
-	n.children, err = r.table(members)
+	n.children, err = r.table(path, members)
 	if located.Position.Line == 0 { // a table without a header begins with its first key
 		n.line = firstLine(n.children)
 	}
 	return n, err
 }
 
-// tables reads a list of tables. Each begins with its first key.
-func (r *reader) tables(primitive toml.Primitive) ([]*node, error) {
+// tables reads a list of tables, the last of which begins on a line. Package toml tells of
+// a key in such tables only where it stands last, so that of several each is read as a
+// document of its own.
+func (r *reader) tables(path toml.Key, last int, primitive toml.Primitive) ([]*node, error) {
 	var list []map[string]toml.Primitive
 	if err := r.md.PrimitiveDecode(primitive, &list); err != nil {
 		return nil, err
 	}
+	offsets := r.headers(path)
 	nodes := make([]*node, 0, len(list))
-	for _, members := range list {
-		children, err := r.table(members)
+	for i, members := range list {
+		if len(list) > 1 && len(list) == len(offsets) {
+			n, err := r.part(path, offsets[i], append(offsets, len(r.doc))[i+1])
+			if err != nil {
+				return nil, err
+			}
+			nodes = append(nodes, n)
+			continue
+		}
+		children, err := r.table(path, members)
 		if err != nil {
 			return nil, err
 		}
-		nodes = append(nodes, &node{line: firstLine(children), value: map[string]any{}, children: children})
+		nodes = append(nodes, &node{line: last, value: map[string]any{}, children: children})
 	}
 	return nodes, nil
+}
+
+// headers returns the offsets of the lines [[path]].
+func (r *reader) headers(path toml.Key) (offsets []int) {
+	start, at := 0, 0 // of the document since the last of them, and of the line
+	for line := range strings.Lines(r.doc) {
+		if strings.HasPrefix(strings.TrimSpace(line), "[[") && isHeader(line, path) && isTOML(r.doc[start:at]) {
+			offsets = append(offsets, at)
+			start = at
+		}
+		at += len(line)
+	}
+	return offsets
+}
+
+// isHeader reports whether a line is the header [[path]], if it is no part of a longer text.
+func isHeader(line string, path toml.Key) bool {
+	var anything map[string]any
+	md, err := toml.Decode(line, &anything)
+	return err == nil && len(md.Keys()) == 1 && slices.Equal(md.Keys()[0], path)
+}
+
+func isTOML(doc string) bool {
+	var anything map[string]any
+	_, err := toml.Decode(doc, &anything)
+	return err == nil
+}
+
+// part reads the table [[path]] that begins at an offset, and is the only one before another offset.
+func (r *reader) part(path toml.Key, from, to int) (*node, error) {
+	root, err := parse(r.doc[from:to])
+	if err != nil {
+		return nil, err
+	}
+	list := root.at(path...)
+	if len(list.tables) != 1 {
+		return nil, fmt.Errorf("no table [[%s]]", path)
+	}
+	before, _ := lineColumn(r.doc, from)
+	list.tables[0].shift(before - 1)
+	return list.tables[0], nil
+}
+
+// shift adds to the lines of a node and of those below it.
+func (n *node) shift(lines int) {
+	n.line += lines
+	for _, child := range n.children {
+		child.shift(lines)
+	}
+	for _, table := range n.tables {
+		table.shift(lines)
+	}
 }
 
 func firstLine(nodes map[string]*node) int {
@@ -155,6 +223,11 @@ var syntaxErrors = []struct {
 }{
 	{regexp.MustCompile(`^expected value but found '\\[rn]'|^unexpected EOF; expected value`), "no value", `key = value`},
 	{regexp.MustCompile(`^expected value but found|^invalid datetime|^expected a digit`), "a value without quotes", `text in quotes: key = "text"`},
+	{regexp.MustCompile(`^expected '\.' or '=', but got`), "no = after the key", `key = value`},
+	{regexp.MustCompile(`^expected '\.' or '\]'`), "a section name that is not closed", `[section]`},
+	{regexp.MustCompile(`NULL bytes`), "bytes that are no UTF-8", "a text file in UTF-8"},
+	{regexp.MustCompile(`control characters: '0x0d'`), "a carriage return that ends no line", "lines that end with a line feed"},
+	{regexp.MustCompile(`control characters: '(0x[0-9a-f]+)'`), "the control character $1", "text without control characters"},
 	{regexp.MustCompile(`^expected a top-level item to end`), "more after the value", `text in quotes, then the end of the line or a # comment`},
 	{regexp.MustCompile(`^strings cannot contain newlines`), "a quote that is not closed on its line", `key = "text", or """ around text of several lines`},
 	{regexp.MustCompile(`^unexpected EOF; expected ["'` + "`" + `]`), "a quote that is never closed", `key = "text"`},

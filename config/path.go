@@ -21,8 +21,11 @@ func (d *decoder) path(m member, n *node) {
 		}
 	}
 	written := m.value.String()
-	if url := d.getenv("DATABASE_URL"); n == nil && m.path == "database" && isDatabaseURL(url) {
-		written = url
+	if m.path == "database" {
+		var ok bool
+		if written, ok = d.database(written, line); !ok {
+			return
+		}
 	}
 	if written == "" || isDatabaseURL(written) {
 		m.value.SetString(written)
@@ -37,6 +40,34 @@ func (d *decoder) path(m member, n *node) {
 		return
 	}
 	m.value.SetString(found)
+}
+
+// database returns the database that is written on a line of the file, or where line is 0 the one
+// of the environment. It reports an address that is none of a PostgreSQL database: no file has
+// such a name. DATABASE_URL may be meant for another program, unless it names PostgreSQL.
+func (d *decoder) database(written string, line int) (database string, ok bool) {
+	const name = "DATABASE_URL"
+	const allowed = `the path of a file, or the URL of a PostgreSQL database such as "postgres://parley@db.example.com/parley"`
+	if line > 0 {
+		if strings.Contains(written, "://") && !isDatabaseURL(written) {
+			d.problem(Problem{Line: line, Key: "database", Found: describe(written), Allowed: allowed})
+			return "", false
+		}
+		if isDatabaseURL(d.getenv(name)) {
+			d.notUsed("database", name, written)
+		}
+		return written, true
+	}
+	url := strings.TrimSpace(d.getenv(name))
+	switch {
+	case isDatabaseURL(url):
+		d.origins["database"] = Origin{Text: fromEnvironment + name}
+		return url, true
+	case strings.HasPrefix(strings.ToLower(url), "postgres"):
+		d.problem(Problem{File: "environment", Key: name, Found: describe(url), Allowed: `a URL such as "postgres://parley@db.example.com/parley"`})
+		return "", false
+	}
+	return written, true
 }
 
 // isDatabaseURL reports whether a text names a PostgreSQL database, not a file.

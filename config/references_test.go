@@ -13,7 +13,7 @@ func TestNamesOfModelsAndAgentsAreChecked(t *testing.T) {
 		{"[models.large]\n[agents.a]\nmodel = 'lagre'\n", `config.toml:3: agents.a.model: found "lagre", which is not there, allowed: one of large`},
 		{"[agents.a]\nmodel = 'large'\n", `config.toml:2: agents.a.model: found "large", which is not there, allowed: the name of a section [models.NAME]; there is none`},
 		{"[agents.a]\n[[route]]\nagent = 'a'\nchannel = 'web'\n[[route]]\nkey = 'cli:*'\nagent = 'b'\n", `config.toml:7: route[1].agent: found "b", which is not there, allowed: one of a`},
-		{"[[route]]\nchannel = 'web'\n", `config.toml:2: route[0].agent: found no agent`},
+		{"[[route]]\nchannel = 'web'\n", `config.toml:1: route[0].agent: found no agent`},
 		{"[agents.a]\n\n[[route]]\nagent = 'a'\n", `config.toml:4: route[0].agent: found a route without a condition`},
 		{"[agents.a]\n[[route]]\nagent = 'a'\nchanel = 'web'\n", `config.toml:4: route[0].chanel: found an unknown key (did you mean route[0].channel?)`},
 		{"[agents.a]\n[[route]]\nagent = 'a'\nchannel = 'matrix'\n", `config.toml:4: route[0].channel: found "matrix" (string), allowed: "telegram", "discord", "cli", "web" or "api"`},
@@ -49,6 +49,8 @@ chat = -100
 [[route]]
 agent = "pirate"
 person = "anna"
+[identity]
+anna = ["telegram:42"]
 `} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -30,16 +30,24 @@ type Route struct {
 	Key string `toml:"key"`
 }
 
-// Check reports a route without an agent, and one without a condition.
+// placeKeys are the keys of a route that fit places of a channel.
+var placeKeys = map[string][]string{"telegram": {"chat", "topic"}, "discord": {"server", "chat", "thread"}}
+
+// Check reports a route without an agent, and one without a condition or that nothing can fit.
 func (r Route) Check(report func(key, found, allowed string)) {
 	if r.Agent == "" {
 		report("agent", "no agent", "the name of a section [agents.NAME]")
 	} else if r == (Route{Agent: r.Agent}) {
 		report("agent", "a route without a condition", "at least one of channel, server, chat, topic, thread, person and key")
 	}
+	for _, place := range []struct{ key, value string }{{"server", r.Server}, {"chat", r.Chat}, {"topic", r.Topic}, {"thread", r.Thread}} {
+		if r.Channel != "" && place.value != "" && !slices.Contains(placeKeys[r.Channel], place.key) {
+			report(place.key, fmt.Sprintf("a %s beside channel = %q, which has none", place.key, r.Channel), "server and thread for discord, topic for telegram, chat for both")
+		}
+	}
 }
 
-// references reports names of models and agents that no section has.
+// references reports names of models, agents and people that no section has, and a webhook without a server.
 func (d *decoder) references(root *node) {
 	c, ok := d.top.Interface().(Config)
 	if !ok || root == nil {
@@ -56,13 +64,21 @@ func (d *decoder) references(root *node) {
 				Found: fmt.Sprintf("%q, which is this model", name), Allowed: "names of other models"})
 		}
 	}
+	if c.Telegram.WebhookURL != "" && c.HTTP.Address() == "" {
+		d.problem(Problem{Line: root.at("telegram", "webhook_url").line, Key: "telegram.webhook_url",
+			Found: "a webhook without the HTTP server, which takes it", Allowed: `listen in the section [http], such as "127.0.0.1:8787"`})
+	}
 	routes := root.children["route"]
 	if routes == nil {
 		return
 	}
 	for i, route := range c.Routes {
-		if route.Agent != "" && len(routes.tables) > i {
+		if route.Agent != "" {
 			d.reference(routes.tables[i].at("agent"), fmt.Sprintf("route[%d].agent", i), "agents", route.Agent, reflect.ValueOf(c.Agents))
+		}
+		if _, known := c.Identity[route.Person]; !known && route.Person != "" && !strings.ContainsAny(route.Person, ":*") {
+			d.problem(Problem{Line: routes.tables[i].at("person").line, Key: fmt.Sprintf("route[%d].person", i),
+				Found: fmt.Sprintf("%q, which is not there", clip(route.Person)), Allowed: `an account such as "telegram:42", or a name of the section [identity]`})
 		}
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 //	kind:"url"               an http or https address; may be empty where the default is
 //	kind:"ids"               a list of ids, which may be written as numbers
 //	kind:"names"             the same with "@usernames" and "*"
+//	kind:"chats"             a list of ids of groups, and of topics as "GROUP/TOPIC"
 //	kind:"secret"            hidden from logs and errors; the key with _file after it names a file that holds it
 //	env:"TELEGRAM_TOKEN"     the environment variable that holds the text or the secret when the file gives none
 //
@@ -83,7 +85,9 @@ func (m member) isSecrets() bool  { return m.tag.Get("kind") == "secrets" }
 func (m member) isIdentity() bool { return m.value.Type() == identityType }
 func (m member) isSecret() bool   { return m.tag.Get("kind") == "secret" }
 func (m member) isPath() bool     { return m.tag.Get("kind") == "path" || m.tag.Get("kind") == "file" }
-func (m member) holdsIDs() bool   { return m.tag.Get("kind") == "ids" || m.tag.Get("kind") == "names" }
+func (m member) holdsIDs() bool {
+	return slices.Contains([]string{"ids", "names", "chats"}, m.tag.Get("kind"))
+}
 
 // fileKey returns the key that names the file of a secret.
 func (m member) fileKey() string { return m.name + "_file" }
@@ -152,6 +156,8 @@ func (m member) allowed() string {
 		return `a list of ids, "@usernames" and "*"`
 	case m.tag.Get("kind") == "ids":
 		return "a list of ids"
+	case m.tag.Get("kind") == "chats":
+		return `a list of ids of groups, and of topics as "GROUP/TOPIC"`
 	case t.Kind() == reflect.Slice:
 		return "a list of texts that are not empty"
 	case t.Kind() == reflect.String:

@@ -20,17 +20,21 @@ import (
 func (d *decoder) secret(m member, key, file *node) {
 	text, ok := d.secretText(m.path, key)
 	fileName, fileOK := d.secretText(m.path+"_file", file)
+	variable := m.tag.Get("env")
 	switch {
 	case !ok || !fileOK:
 	case text != "" && fileName != "":
 		d.problem(Problem{Line: file.line, Key: m.path + "_file",
 			Found: fmt.Sprintf("both %s (line %d) and %s", m.name, key.line, m.fileKey()), Allowed: "one of the two"})
 	case text != "":
-		d.setSecret(m, Problem{Line: key.line, Key: m.path, Allowed: m.allowed()}, text, Origin{fromFile, d.file, key.line})
+		d.setSecret(m, Problem{Line: key.line, Key: m.path, Allowed: m.allowed()}, text, Origin{Text: fromFile, File: d.file, Line: key.line})
 	case fileName != "":
 		d.secretFile(m, file.line, fileName)
-	case m.tag.Get("env") != "":
-		d.setSecret(m, Problem{File: "environment", Key: m.tag.Get("env"), Allowed: m.allowed()}, d.getenv(m.tag.Get("env")), Origin{Text: fromEnvironment + m.tag.Get("env")})
+	case variable != "":
+		d.setSecret(m, Problem{File: "environment", Key: variable, Allowed: m.allowed()}, d.getenv(variable), Origin{Text: fromEnvironment + variable})
+	}
+	if set := m.value.String(); set != "" && variable != "" {
+		d.notUsed(m.path, variable, set)
 	}
 }
 

@@ -18,6 +18,8 @@ type Origin struct {
 	Text string // "file", "environment HTTP_TOKEN", "the file of token_file"
 	File string // path of the file that holds the value; "" if no file does
 	Line int    // line of the key in the configuration file; 0 if it is not there
+
+	Unused string // environment variable that has another value, which is not used; "" = none
 }
 
 // Place returns where a person finds the value: "config.toml:12", or in words.
@@ -29,6 +31,27 @@ func (o Origin) Place() string {
 		return o.Text + ", " + o.File
 	}
 	return cmp.Or(o.Text, fromDefault)
+}
+
+// Unused returns a sentence for each variable of the environment whose value is not used, since the
+// configuration file has another one.
+func (o Origins) Unused() []string {
+	var sentences []string
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		if origin := o[key]; origin.Unused != "" {
+			sentences = append(sentences, fmt.Sprintf("%s of the environment is not used, since %s is set (%s)", origin.Unused, key, origin.Place()))
+		}
+	}
+	return sentences
+}
+
+// notUsed notes that the variable of the environment for a key is not used, if it has another value than the key.
+func (d *decoder) notUsed(path, variable, value string) {
+	if other := clean(d.getenv(variable)); other != "" && other != value {
+		origin := d.origins[path]
+		origin.Unused = variable
+		d.origins[path] = origin
+	}
 }
 
 const (

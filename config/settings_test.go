@@ -83,3 +83,21 @@ token_file = "token.txt"
 		t.Errorf("%d of %d keys are listed", listed, all)
 	}
 }
+
+// A variable of the environment that the file overrides is named, without its value.
+func TestUnusedVariablesAreNamed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, DefaultPath, "database = 'x.db'\n[telegram]\ntoken = '123456:of-the-file'\n[http]\ntoken = 'the-same-in-both-places'\n")
+	env := map[string]string{"TELEGRAM_TOKEN": "123456:of-the-environment", "HTTP_TOKEN": "the-same-in-both-places\n", "DATABASE_URL": "postgres://db/x", "DISCORD_TOKEN": "alone"}
+	_, origins, err := LoadWithOrigins("", func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"DATABASE_URL of the environment is not used, since database is set (config.toml:1)",
+		"TELEGRAM_TOKEN of the environment is not used, since telegram.token is set (config.toml:3)",
+	}
+	if diff := cmp.Diff(want, origins.Unused()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,9 +75,10 @@ func setText(m member, out reflect.Value, value any) bool {
 	if words := m.tag.Get("oneof"); words != "" {
 		return ok && slices.Contains(strings.Fields(words), s)
 	}
+	ok = ok && !isBlank(s)
 	switch m.tag.Get("kind") {
 	case "text", "path":
-		ok = ok && strings.TrimSpace(s) != ""
+		ok = ok && s != ""
 	case "name":
 		ok = ok && isName(s)
 	case "switch":
@@ -86,6 +88,9 @@ func setText(m member, out reflect.Value, value any) bool {
 	}
 	return ok
 }
+
+// isBlank reports whether a text that is not empty has nothing to read. No key means that.
+func isBlank(s string) bool { return s != "" && strings.TrimSpace(s) == "" }
 
 func isHTTP(s string) bool {
 	u, err := url.Parse(s)
@@ -104,12 +109,23 @@ func isName(s string) bool {
 
 // takesItem reports whether the member's list accepts s.
 func (m member) takesItem(s string) bool {
-	if !m.holdsIDs() {
+	switch {
+	case !m.holdsIDs():
 		return strings.TrimSpace(s) != ""
+	case m.tag.Get("kind") == "chats":
+		return groupOrTopic.MatchString(s)
 	}
-	_, err := strconv.ParseInt(s, 10, 64)
-	return err == nil || m.tag.Get("kind") == "names" && (s == "*" || len(s) > 1 && s[0] == '@')
+	id, err := strconv.ParseInt(s, 10, 64)
+	isID := err == nil && strconv.FormatInt(id, 10) == s // others, such as 007, equal no id
+	return isID || m.tag.Get("kind") == "names" && (s == "*" || username.MatchString(s))
 }
+
+// groupOrTopic matches the id of a group of Telegram, and that of a topic behind it.
+var groupOrTopic = regexp.MustCompile(`^-[0-9]{1,18}(/[0-9]{1,18})?$`)
+
+// username matches the usernames of people and groups: https://core.telegram.org/method/account.checkUsername
+// and https://support.discord.com/hc/en-us/articles/12620128861463
+var username = regexp.MustCompile(`^@[A-Za-z0-9_.]{2,32}$`)
 
 // inBounds reports whether a value is within the tags min and max, which for a duration
 // are durations.
@@ -137,6 +153,9 @@ func (m member) bound(tag string, none float64) float64 {
 func describe(value any) string {
 	switch v := value.(type) {
 	case string:
+		if isBlank(v) {
+			return fmt.Sprintf("%q (only spaces)", clip(v))
+		}
 		return fmt.Sprintf("%q (string)", clip(hidePassword(v)))
 	case int64:
 		return fmt.Sprintf("%d (integer)", v)
@@ -156,13 +175,21 @@ func describe(value any) string {
 	return fmt.Sprintf("a %T", value)
 }
 
-// hidePassword hides the password of an address: http://me:secret@host.
+// hidePassword hides the password of an address, also of one that can't be read:
+// http://me:secret@host, and postgres://host/name?password=secret.
 func hidePassword(s string) string {
-	if u, err := url.Parse(s); err == nil && u.User != nil {
-		return u.Redacted()
+	if u, err := url.Parse(s); err != nil {
+		s = passwordOfUser.ReplaceAllString(s, "${1}xxxxx@")
+	} else if u.User != nil {
+		s = u.Redacted()
 	}
-	return s
+	return passwordParameter.ReplaceAllString(s, "${1}xxxxx")
 }
+
+var (
+	passwordOfUser    = regexp.MustCompile(`(//[^:/@\s]*:)\S*@`)
+	passwordParameter = regexp.MustCompile(`(?i)(password=)[^&\s]+`)
+)
 
 // clip returns text shortened to the length that a problem shows.
 func clip(s string) string {

@@ -45,6 +45,29 @@ func DefaultConfig() Config {
 	}
 }
 
+// CheckKeys reports ids that nobody and nothing has.
+func (c Config) CheckKeys(report func(key, found, allowed string)) {
+	for _, list := range c.ids() {
+		for _, entry := range list.entries {
+			if number(entry) == 0 {
+				report(list.key, fmt.Sprintf("%q", entry), "ids, which are numbers above 0")
+			}
+		}
+	}
+}
+
+// idList is a key that holds ids.
+type idList struct {
+	key     string
+	entries []string
+}
+
+// ids returns the ids of the section.
+func (c Config) ids() []idList {
+	people := slices.DeleteFunc(slices.Clone(c.Allow), func(entry string) bool { return entry == "*" || strings.HasPrefix(entry, "@") })
+	return []idList{{"allow", people}, {"allow_bots", c.AllowBots}, {"free_channels", c.FreeChannels}, {"guilds", c.Guilds}}
+}
+
 // Check reports the keys about shards that do not fit together.
 func (c Config) Check(report func(key, found, allowed string)) {
 	switch {
@@ -71,23 +94,10 @@ func (c Config) checked() (Config, error) {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return c, errors.New("api_url: not an http or https address")
 	}
-	c.Check(func(key, found, allowed string) { err = fmt.Errorf("%s: found %s, allowed: %s", key, found, allowed) })
-	if err != nil {
-		return c, err
-	}
-	for key, list := range map[string][]string{"guilds": c.Guilds, "free_channels": c.FreeChannels, "allow_bots": c.AllowBots} {
-		for _, entry := range list {
-			if number(entry) == 0 {
-				return c, fmt.Errorf("%s has the entry %q: allowed are numeric ids", key, entry)
-			}
-		}
-	}
-	for _, entry := range c.Allow {
-		if number(entry) == 0 && entry != "*" && !strings.HasPrefix(entry, "@") {
-			return c, fmt.Errorf("allow has the entry %q: allowed are numeric ids, @usernames and \"*\"", entry)
-		}
-	}
-	return c, nil
+	report := func(key, found, allowed string) { err = fmt.Errorf("%s: found %s, allowed: %s", key, found, allowed) }
+	c.CheckKeys(report)
+	c.Check(report)
+	return c, err
 }
 
 // isFree reports whether every message of a place is answered: a channel that is

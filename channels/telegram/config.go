@@ -29,8 +29,8 @@ type Config struct {
 	APIFiles string   `toml:"api_files"`                                // folder in which a Bot API server of one's own keeps its files (--local); default none
 	Access   string   `toml:"access" oneof:"pairing allowlist open"`    // "pairing", the default, "allowlist" or "open"
 	Allow    []string `toml:"allow" kind:"names"`                       // ids of people and groups, @usernames, "*" for everybody; default none
-	SendRate float64  `toml:"send_rate" min:"0"`                        // messages a second over all chats; default 30; 0 = no limit
-	ChatRate float64  `toml:"chat_rate" min:"0"`                        // messages a second in one chat; default 1, and then 20 a minute in groups; 0 = no limit
+	SendRate float64  `toml:"send_rate" min:"0" max:"1000000"`          // messages a second over all chats; default 30; 0 = no limit
+	ChatRate float64  `toml:"chat_rate" min:"0" max:"1000000"`          // messages a second in one chat; default 1, and then 20 a minute in groups; 0 = no limit
 
 	FileOver int `toml:"file_over" min:"0" max:"1000"` // replies of more messages are sent as a file; default 10; 0 = never
 
@@ -41,7 +41,7 @@ type Config struct {
 	Ephemeral bool `toml:"ephemeral"` // whether private commands in groups, and their answers, are seen by the asker alone; default false
 
 	Context   int      `toml:"context" min:"0" max:"200"` // messages of a group that are not for the bot, shown to the model with the next one that is; default 0
-	FreeChats []string `toml:"free_chats"`                // ids of groups, and "GROUP/TOPIC", where every message is answered; default none
+	FreeChats []string `toml:"free_chats" kind:"chats"`   // ids of groups, and "GROUP/TOPIC", where every message is answered; default none
 
 	Quiet time.Duration `toml:"quiet" min:"0s" max:"10s"` // how long a run waits for further messages that belong together; default 300ms; 0 = it does not wait
 
