@@ -139,7 +139,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		g.lines = console.NewLines(append(cfg.Secrets(), o.Getenv("OPENAI_API_KEY")))
 		g.log = slog.New(g.lines.Beside(g.log.Handler()))
 	}
-	for _, problem := range cfg.Exposed(origins) {
+	for _, problem := range append(cfg.Exposed(origins), origins.Unused()...) {
 		g.log.Warn("configuration", "problem", problem)
 	}
 	if err := g.openStore(ctx, o); err != nil {
