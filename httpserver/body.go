@@ -55,17 +55,22 @@ func (*body) Close() error { return nil }
 // BodyProblem answers that a body could not be read or understood. err is the
 // error of reading it.
 func BodyProblem(w http.ResponseWriter, r *http.Request, err error) {
+	status, detail := BodyError(err)
+	Problem(w, r, status, detail)
+}
+
+// BodyError returns the status and the words for a client whose body could not be read.
+func BodyError(err error) (status int, detail string) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		Problem(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large. Allowed: %d bytes.", large.Limit))
+		return http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large. Allowed: %d bytes.", large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		Problem(w, r, http.StatusRequestTimeout, "The body came too slowly.")
+		return http.StatusRequestTimeout, "The body came too slowly."
 	case errors.Is(err, errNoSpool):
-		Problem(w, r, http.StatusInsufficientStorage, "There is no room to take so large a body. Try again later.")
-	default:
-		Problem(w, r, http.StatusBadRequest, "The body can't be read: "+err.Error()+".")
+		return http.StatusInsufficientStorage, "There is no room to take so large a body. Try again later."
 	}
+	return http.StatusBadRequest, "The body can't be read: " + err.Error() + "."
 }
 
 // WithForm reads the form of a request into memory before h sees it, in either of

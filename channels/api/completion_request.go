@@ -15,6 +15,7 @@ import (
 	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/conversation/media"
+	"parley/httpserver"
 	"parley/llm"
 )
 
@@ -233,12 +234,9 @@ func readCompletion(r *http.Request) (completionRequest, error) {
 // not have, since an ignored one would change the answer without a word.
 func readParameters[T any](r *http.Request) (request T, err error) {
 	body, err := io.ReadAll(r.Body)
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return request, problem(http.StatusRequestEntityTooLarge, "The body is too large. Allowed: %d bytes.", large.Limit)
-	case err != nil:
-		return request, problem(http.StatusBadRequest, "The body can't be read: %s.", err)
+	if err != nil {
+		status, detail := httpserver.BodyError(err)
+		return request, problem(status, "%s", detail)
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(body, &given); err != nil {

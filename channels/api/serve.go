@@ -58,9 +58,9 @@ func (c *Channel) build() http.Handler {
 		OpenAPIPath:   specPath,
 		Formats:       huma.DefaultFormats,
 		DefaultFormat: "application/json",
-		Transformers:  []huma.Transformer{firstDetail},
+		Transformers:  []huma.Transformer{firstDetail, ownBodyProblem},
 	})
-	api.UseMiddleware(refuseUnknown(api))
+	api.UseMiddleware(watchBody, refuseUnknown(api))
 	all := c.operations()
 	for _, o := range all {
 		o.addTo(api)
@@ -131,6 +131,7 @@ const bodyTime = 30 * time.Second
 func endpoint[I, O any](c *Channel, o huma.Operation, handle func(context.Context, *I) (*O, error)) operation {
 	o.BodyReadTimeout = cmp.Or(o.BodyReadTimeout, bodyTime)
 	return operation{Operation: o, register: func(api huma.API, o huma.Operation) {
+		o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, httpserver.DefaultMaxBody) + 1 // the server's limit is met first
 		huma.Register(api, o, func(ctx context.Context, in *I) (*O, error) {
 			out, err := handle(ctx, in)
 			if err != nil {

@@ -49,7 +49,8 @@ type postFile struct {
 
 // Resolve keeps the body, which is read as it arrives. huma calls it with the request.
 func (p *postFile) Resolve(ctx huma.Context) []error {
-	p.body, p.length = ctx.BodyReader(), -1
+	r, _ := humago.Unwrap(ctx) // postFile says itself why the body could not be read
+	p.body, p.length = r.Body, -1
 	if _, isForm := p.boundary(); !isForm {
 		p.length = lengthOf(ctx)
 	}
