@@ -48,6 +48,9 @@ type Deps struct {
 	Log *slog.Logger
 	Now func() time.Time // nil: time.Now
 
+	// IsEnding reports whether the gateway ends; nil: it does not.
+	IsEnding func() bool
+
 	// Models returns the states of the models; nil: none are shown.
 	Models func() []llm.Health
 
@@ -140,7 +143,7 @@ type page struct {
 	Done    string // what was just done, "" for nothing
 	Body    any
 
-	Troubles []string // what keeps the store from its work
+	Troubles []string // what keeps the gateway from its work
 }
 
 // show answers with a page, named by its file.
@@ -149,7 +152,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, file, section, ti
 		Title: title, Section: "console",
 		Styles: []string{"console/console.css"}, Scripts: append(scripts, "console/sections.js"),
 		Body: page{Section: section, Title: title, Done: doneText(r.URL.Query().Get("done")), Body: body,
-			Troubles: dbhealth.New(c.Store).Troubles()},
+			Troubles: c.troubles()},
 	}
 	if file == "overview.html" {
 		frame.Styles = append(frame.Styles, "vendor/uplot/uplot.css")
@@ -157,6 +160,15 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, file, section, ti
 	if err := templates.Page(w, http.StatusOK, file, frame); err != nil {
 		c.fail(w, r, err)
 	}
+}
+
+// troubles returns what keeps the gateway from its work.
+func (c *Console) troubles() []string {
+	list := dbhealth.New(c.Store).Troubles()
+	if c.IsEnding != nil && c.IsEnding() {
+		list = append(list, "The gateway is ending: it takes no more messages, and finishes the answers under way.")
+	}
+	return list
 }
 
 // fail answers a request that failed: with a reason that helps the reader, or
@@ -176,6 +188,8 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The disk of the database is full: make room, and work goes on by itself.")
 	case conversation.IsDamaged(err):
 		httpserver.Problem(w, r, http.StatusInternalServerError, "A part of the database that this page shows is damaged: "+dbhealth.Advice+".")
+	case errors.Is(err, sessions.ErrEnding):
+		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway is ending. Nothing was changed; try again when it runs again.")
 	case errors.Is(err, sessions.ErrBusy), errors.Is(err, context.DeadlineExceeded):
 		httpserver.Problem(w, r, http.StatusConflict, "The session is at work, perhaps in another process. Nothing was changed; try again in a moment.")
 	case errors.Is(err, context.Canceled):

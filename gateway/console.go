@@ -34,6 +34,7 @@ func (g *Gateway) addConsole() {
 		Look:      g.look,
 		Sessions:  g.sessions,
 		Answered:  g.answered,
+		IsEnding:  g.ending.Load,
 
 		MayAnswer: g.operatorMayAnswer,
 		Log:       g.log,

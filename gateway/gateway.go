@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"parley/conversation/files"
@@ -71,6 +72,7 @@ type Gateway struct {
 	http       *httpserver.Server // nil when there is none
 	ready      httpserver.ReadyFunc
 	terminal   channels.Source // when the user leaves it, the gateway ends; nil: there is none
+	ending     atomic.Bool     // the gateway takes no more messages, and finishes the runs under way
 
 	stopHealth func() // stops answering `gateway health`; nil: nothing answers
 }
@@ -259,9 +261,18 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 	if err := g.servers.Load(ctx); err != nil {
 		return err
 	}
-	g.sessions = sessions.New(g.store, g.router.Exclusively, g.feed.Changed)
+	g.sessions = sessions.New(g.store, g.exclusively, g.feed.Changed)
 	g.warnOfConfiguration()
 	return nil
+}
+
+// exclusively changes a session between two runs, for the pages and the API.
+func (g *Gateway) exclusively(ctx context.Context, key conversation.Key, do func(context.Context) error) error {
+	err := g.router.Exclusively(ctx, key, do)
+	if errors.Is(err, agentloop.ErrEnding) {
+		return sessions.ErrEnding
+	}
+	return err
 }
 
 // loopDeps returns what the agent loop works with.

@@ -173,6 +173,9 @@ func (f healthReport) problems() (list []error) {
 	if f.Starting {
 		list = append(list, errors.New("the gateway is starting: it takes no messages over HTTP yet"))
 	}
+	if f.Ending {
+		list = append(list, errors.New("the gateway is ending: it takes no more messages, and finishes the answers under way"))
+	}
 	if !f.Ready && !f.Draining && len(list) == 0 {
 		list = append(list, errors.New("the gateway is not ready"))
 	}

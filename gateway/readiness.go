@@ -19,6 +19,7 @@ import (
 // parts is the body of /readyz.
 type parts struct {
 	Starting bool                    `json:"starting,omitempty"` // messages over HTTP are not taken yet
+	Ending   bool                    `json:"ending,omitempty"`   // the runs under way are finished, and no more messages are taken
 	Draining bool                    `json:"draining,omitempty"` // `gateway drain` has told it to hand its sessions over
 	Store    storeState              `json:"store"`
 	Channels map[string]channelState `json:"channels"`
@@ -85,7 +86,7 @@ func needsOperator(state string) bool {
 }
 
 // readiness returns the check behind /readyz. The gateway is ready while it takes
-// messages over HTTP, does not drain, the store can be written and has no known damage, and no
+// messages over HTTP, neither drains nor ends, the store can be written and has no known damage, and no
 // channel was rejected by its platform or has ended. A platform that is away does
 // not count: the gateway reconnects by itself.
 func (g *Gateway) readiness() httpserver.ReadyFunc {
@@ -130,9 +131,9 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 		}
 	}
 	is.MCP, is.Models = g.serverStates(), g.modelStates()
-	is.Starting = g.isStarting()
+	is.Starting, is.Ending = g.isStarting(), g.ending.Load()
 	is.Nodes, is.Draining = g.nodeStates(in.nodes), g.isDraining()
-	ready = err == nil && len(is.Store.Damaged) == 0 && !is.Starting && !is.Draining
+	ready = err == nil && len(is.Store.Damaged) == 0 && !is.Starting && !is.Ending && !is.Draining
 	for _, h := range in.health {
 		if !g.serves(conversation.Account{Channel: h.Channel, ID: h.Account}) {
 			continue // of an earlier configuration

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,9 +15,9 @@ import (
 )
 
 // Run serves until a signal comes, ctx ends, the user leaves the terminal, or every
-// channel has failed, which is ErrReported. It ends from the front to the back:
-// intake stops and streams end, runs under way finish, their replies are delivered.
-// A second signal interrupts the runs.
+// channel has failed, which is ErrReported. It ends from the front to the back: intake
+// stops, runs under way finish, their replies are delivered, and the HTTP server closes,
+// which has refused new work meanwhile. A second signal interrupts the runs.
 func (g *Gateway) Run(ctx context.Context) error {
 	intake, stopIntake := context.WithCancel(ctx)
 	defer stopIntake()
@@ -37,7 +38,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 		senders.Go(func() error { return c.sender.Run(delivery, c.scope, flush) })
 		scopes = append(scopes, c.scope)
 	}
-	context.AfterFunc(intake, func() { time.AfterFunc(g.cfg.Agent.DrainTimeout, stopDelivery) })
+	context.AfterFunc(intake, func() {
+		g.ending.Store(true)
+		time.AfterFunc(g.cfg.Agent.DrainTimeout, stopDelivery)
+	})
+	closeHTTP := g.serveHTTP(intake, delivery)
+	defer closeHTTP()
 
 	g.log.Info("gateway started", "version", g.version, "database", g.store.Path(), "model", g.choice.Model, "channels", g.names(), "http", g.url())
 	g.adoptAll(intake, g.withLock) // before a loop works such a session on its own
@@ -62,11 +68,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	front.Go(func() error {
 		defer stopIntake()
-		return g.runIntake(intake, stopIntake, delivery)
+		return g.runIntake(intake, stopIntake)
 	})
 	err := front.Wait()
 	close(flush)
 	err = errors.Join(err, senders.Wait())
+	closeHTTP()
 	g.log.Info("gateway stopped")
 	return err
 }
@@ -93,10 +100,28 @@ func (g *Gateway) background(scopes []conversation.Scope) []func(context.Context
 	return list
 }
 
-// runIntake runs the channels and the HTTP server and returns when all have ended. A
-// channel that fails does not end the others. It returns ErrReported if all have
-// failed. Requests under way may go on until hard ends.
-func (g *Gateway) runIntake(intake context.Context, stopIntake func(), hard context.Context) error {
+// serveHTTP runs the HTTP server, if there is one, until stop is called. Requests under way
+// may go on until hard ends.
+func (g *Gateway) serveHTTP(intake, hard context.Context) (stop func()) {
+	if g.http == nil {
+		return func() {}
+	}
+	closing, cancel := context.WithCancel(context.WithoutCancel(intake))
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := g.http.Run(intake, closing, hard); err != nil {
+			g.log.Error("HTTP server ended", "error", err)
+		}
+	})
+	return func() {
+		cancel()
+		serving.Wait()
+	}
+}
+
+// runIntake runs the channels and returns when all have ended. A channel that fails does
+// not end the others. It returns ErrReported if all have failed.
+func (g *Gateway) runIntake(intake context.Context, stopIntake func()) error {
 	var running errgroup.Group
 	var served atomic.Int64
 	for _, c := range g.channels {
@@ -111,16 +136,6 @@ func (g *Gateway) runIntake(intake context.Context, stopIntake func(), hard cont
 			if err != nil {
 				g.log.Error("channel ended", "channel", c.Name(), "error", err)
 				g.health(c.scope.By())(bots.Ended, err.Error())
-				return nil
-			}
-			served.Add(1)
-			return nil
-		})
-	}
-	if g.http != nil {
-		running.Go(func() error {
-			if err := g.http.Run(intake, hard); err != nil {
-				g.log.Error("HTTP server ended", "error", err)
 				return nil
 			}
 			served.Add(1)

@@ -2,12 +2,16 @@ package httpserver
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
 // beatEvery is the time between two signs of life of a stream, which the standard advises:
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#authoring-notes
 const beatEvery = 15 * time.Second
+
+// errClosing is why a stream ends when the server closes.
+var errClosing = errors.New("the server closes")
 
 // Follow keeps a client up to date. It calls update at once, after each signal from
 // news or more, either of which may be nil, and after each beat. It calls beat every
@@ -17,13 +21,18 @@ const beatEvery = 15 * time.Second
 // in the store without a signal, since another process may work the session.
 //
 // Follow returns nil when update is done, the error of update or beat, or the cause
-// of ctx when that ends.
+// of ctx when that ends. When the server closes, it calls update once more, and returns
+// errClosing.
 func Follow(ctx context.Context, news, more <-chan struct{}, beat func() error, update func(readStore bool) (done bool, err error)) error {
 	alive := time.NewTicker(beatEvery)
 	defer alive.Stop()
-	for readStore := true; ; {
+	closing, _ := ctx.Value(closingKey{}).(<-chan struct{}) // nil for a request that is no stream
+	for readStore, last := true, false; ; {
 		if done, err := update(readStore); done || err != nil {
 			return err
+		}
+		if last {
+			return errClosing
 		}
 		readStore = false
 		select {
@@ -40,6 +49,8 @@ func Follow(ctx context.Context, news, more <-chan struct{}, beat func() error, 
 			if err := beat(); err != nil {
 				return err
 			}
+		case <-closing:
+			readStore, last = true, true
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // Access selects who may use a route. With AuthNone, every client on the
@@ -111,7 +112,9 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (
 	limits := s.strangers
 	if v.signedIn || route.known != nil && route.known(r) {
 		limits = s.known
-		w.Header().Del("Connection")
+		if !s.leaving.Load() {
+			w.Header().Del("Connection")
+		}
 	}
 	if limits == s.strangers && route.signIn {
 		return v, true
@@ -152,15 +155,20 @@ func (s *Server) mayEnter(w http.ResponseWriter, r *http.Request, access Access,
 // page knows.
 func (s *Server) provesItself(v visitor) bool { return v.byToken && !s.open() }
 
+// lastUpdate is how long a stream may take for what it has still to send when the server closes.
+const lastUpdate = 500 * time.Millisecond
+
+type closingKey struct{}
+
 // lifetime returns the context of a request. A stream ends with the server, or
 // with the sign-in or token that has let it in; a request that changes something
-// may finish.
+// may finish. Follow learns from the context that the server closes, before it ends.
 func (s *Server) lifetime(r *http.Request, v visitor) (context.Context, context.CancelFunc) {
 	if !isSafe(r) {
 		return r.Context(), func() {}
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	stop := context.AfterFunc(s.ending, cancel)
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), closingKey{}, s.closing.Done()))
+	stop := context.AfterFunc(s.closing, func() { time.AfterFunc(lastUpdate, cancel) })
 	remove := func() {}
 	if v.signedIn && !s.open() {
 		remove = s.streams.add(&stream{keys: v.keys, pass: v.pass, end: cancel})

@@ -52,7 +52,7 @@ func (s *Server) refuse(r *http.Request) int {
 	select {
 	case <-delay.C:
 	case <-r.Context().Done():
-	case <-s.ending.Done():
+	case <-s.closing.Done():
 	}
 	return http.StatusUnauthorized
 }

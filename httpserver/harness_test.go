@@ -24,11 +24,12 @@ const token = "a-token-of-the-tests"
 
 // site is a running server with a route for each kind of access.
 type site struct {
-	t    *testing.T
-	url  string // without a slash at its end
-	log  *waittest.Buffer
-	stop func() // shuts the server down, and waits for its end
-	cut  func() // cancels the remaining requests
+	t     *testing.T
+	url   string // without a slash at its end
+	log   *waittest.Buffer
+	leave func() // says that the server will be shut down
+	stop  func() // shuts the server down, and waits for its end
+	cut   func() // cancels the remaining requests
 }
 
 // start runs a server on a free port, with further routes.
@@ -63,10 +64,11 @@ func start(t *testing.T, parts httpserver.Deps, routes ...func(*httpserver.Serve
 	for _, add := range routes {
 		add(s)
 	}
+	leaving, leave := context.WithCancel(context.Background())
 	ctx, cancel := context.WithCancel(context.Background())
 	hard, cut := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, hard) }()
+	go func() { ended <- s.Run(leaving, ctx, hard) }()
 	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := waittest.Receive(t, ended, "the end of the server"); err != nil {
@@ -76,8 +78,9 @@ func start(t *testing.T, parts httpserver.Deps, routes ...func(*httpserver.Serve
 	t.Cleanup(func() {
 		cut()
 		stop()
+		leave()
 	})
-	return &site{t: t, url: strings.TrimSuffix(s.URL(), "/"), log: log, stop: stop, cut: cut}
+	return &site{t: t, url: strings.TrimSuffix(s.URL(), "/"), log: log, leave: leave, stop: stop, cut: cut}
 }
 
 // newStore returns a store for sign-ins.

@@ -61,8 +61,9 @@ type Server struct {
 	guesses   *guesses
 	problems  []problemsUnder
 
-	ending context.Context // ends when Run is told to end; streams end then
-	end    context.CancelFunc
+	leaving atomic.Bool     // the gateway ends: connections are closed after an answer, so that no request meets a closed one
+	closing context.Context // ends when no more requests are taken; streams end then
+	close   context.CancelFunc
 }
 
 // New listens at the configured address, which is not "". When the address is
@@ -112,7 +113,7 @@ func New(deps Deps) (*Server, error) {
 		s.now = time.Now
 	}
 	s.current.Store(newKeys(secret))
-	s.ending, s.end = context.WithCancel(context.Background())
+	s.closing, s.close = context.WithCancel(context.Background())
 	s.nowhere = s.guard(Public, route{}, http.HandlerFunc(s.noRoute))
 	s.handleSignIn()
 	s.handleHealth(deps.Ready)
@@ -180,13 +181,15 @@ func MaxBody(n int64) Option { return func(r *route) { r.maxBody = n } }
 // as those of known clients, for the rate limit only.
 func KnownBy(proves func(*http.Request) bool) Option { return func(r *route) { r.known = proves } }
 
-// Run serves until ctx ends. Then it takes no more requests and ends the streams,
-// which are the contexts of GET and HEAD requests. Other requests, which change
-// something, may finish until hard ends.
-func (s *Server) Run(ctx, hard context.Context) error {
+// Run serves until closing ends. Once ctx has ended, which comes first, it closes connections
+// after an answer. When closing ends, it takes no more requests and ends the streams, which
+// are the contexts of GET and HEAD requests. Other requests, which change something, may
+// finish until hard ends.
+func (s *Server) Run(ctx, closing, hard context.Context) error {
+	defer context.AfterFunc(ctx, func() { s.leaving.Store(true) })()
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	defer s.end()
+	defer s.close()
 	server := &http.Server{
 		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: s.limits.HeaderTimeout,
@@ -201,16 +204,16 @@ func (s *Server) Run(ctx, hard context.Context) error {
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	if !s.open() {
-		watching.Go(func() { s.watchStreams(s.ending) })
+		watching.Go(func() { s.watchStreams(s.closing) })
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(netutil.LimitListener(s.listener, s.cfg.MaxConnections)) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("http: %w", err)
-	case <-ctx.Done():
+	case <-closing.Done():
 	}
-	s.end()
+	s.close()
 	s.conns.closeFresh()
 	if err := server.Shutdown(hard); err != nil && !errors.Is(err, context.Canceled) {
 		s.log.Warn("HTTP server shutdown incomplete", "error", err)

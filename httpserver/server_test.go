@@ -65,6 +65,30 @@ func TestShutdownFinishesRequestsAndClosesStreams(t *testing.T) {
 	waittest.Receive(t, ended, "the end of the server")
 }
 
+// Before the server closes, it goes on answering. Connections end with their answer, so that a
+// proxy sends no request into one that is being closed.
+func TestServerThatWillCloseEndsConnectionsWithTheirAnswer(t *testing.T) {
+	t.Parallel()
+	s := start(t, httpserver.Deps{Config: httpserver.Config{Token: token}})
+	client := program(t)
+	if answer := s.send(client, "GET", "/program", bearer(token)); answer.Close {
+		t.Error("the connection is closed while the server goes on")
+	}
+	s.leave()
+	deadline := time.Now().Add(waittest.Patience)
+	for {
+		answer := s.send(client, "GET", "/program", bearer(token))
+		answer.expect(t, 200)
+		if answer.Close {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the connection stays open")
+		}
+	}
+	s.send(client, "GET", "/program", bearer(token)).expect(t, 200)
+}
+
 // A second signal ends all requests at once.
 func TestShutdownCanBeForced(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 
 // Exclusive runs do while nothing else works the session, and returns its error. If
 // that is not possible before ctx ends, it returns an error that wraps the cause of
-// ctx, and do has not run.
+// ctx, and do has not run. The same holds for ErrEnding.
 type Exclusive func(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error
 
 // maxWait limits how long a change waits for exclusive access, during which a run under
@@ -28,6 +28,9 @@ const maxWait = 5 * time.Second
 // ErrBusy is returned when a session was busy for longer than a change waits. Nothing
 // was changed.
 var ErrBusy = errors.New("an answer is being made in the session")
+
+// ErrEnding is returned when the gateway ends. Nothing was changed.
+var ErrEnding = errors.New("the gateway is ending")
 
 // Service makes the changes. It may be used from several goroutines at once.
 type Service struct {

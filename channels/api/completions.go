@@ -135,7 +135,7 @@ func (d completion) model(a kept.Answer) string { return cmp.Or(a.Model, d.c.Mod
 func (d completion) whole(w http.ResponseWriter, r *http.Request) {
 	a, err := d.c.settled(r.Context(), d.q, unheard{})
 	if err != nil {
-		refuse(w, err)
+		refuseStored(w, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, completionAnswer{

@@ -35,8 +35,31 @@ func TestShutdownAnswersOrPostponesRequests(t *testing.T) {
 	if problem["status"] != 503.0 || !strings.Contains(problem["detail"].(string), "answers/second") {
 		t.Errorf("%v", problem)
 	}
-	watches.rest() // returns, since the stream ends
+	gatewaytest.Await(t, "/readyz to say that the gateway ends", func() bool {
+		r := g.do("GET", "/readyz", "")
+		return r.status == http.StatusServiceUnavailable && strings.Contains(r.text, `"ending":true`)
+	})
+	if r := g.ask(task, "late", "Idempotency-Key: late"); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" {
+		t.Errorf("a message gets %d %v %s", r.status, r.header, r.text)
+	}
+	stateless := `{"messages": [{"role": "user", "content": "late"}]}`
+	if r := g.do("POST", "/v1/chat/completions", stateless); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" || r.header.Get("X-Should-Retry") != "" {
+		t.Errorf("a completion gets %d %v %s", r.status, r.header, r.text)
+	}
+	if r := g.do("POST", "/api/v1/sessions/"+task+"/reset", "{}"); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" {
+		t.Errorf("a reset gets %d %v %s", r.status, r.header, r.text)
+	}
+	again := g.open("GET", "/api/v1/sessions/"+task+"/answers/first", "", "Accept: text/event-stream")
+	again.until("accepted")
 	release()
+	if e := again.until("done"); e.object(t)["reply"] != "echo: first" {
+		t.Errorf("who asks again is told %+v", e)
+	}
+	watches.until("message")
+	if e := watches.until("message"); e.object(t)["content"] != "echo: first" {
+		t.Errorf("who watches the session sees %+v", e)
+	}
+	watches.rest() // returns, since the stream ends
 	if r := <-answers; r.status != http.StatusOK || r.object["reply"] != "echo: first" {
 		t.Errorf("%d %s", r.status, r.text)
 	}

@@ -78,8 +78,15 @@ func writeOpenAIProblem(w http.ResponseWriter, status int, detail string) {
 	writeJSON(w, status, e.body())
 }
 
-// refuse answers with a problem in the shape of OpenAI's errors. It tells clients
-// not to retry by themselves after the message was stored: it would be said twice.
+// refuseStored is refuse for a request whose message is stored. It tells clients not to
+// retry by themselves, since it would be said twice.
+func refuseStored(w http.ResponseWriter, err error) {
+	w.Header().Set("X-Should-Retry", "false")
+	refuse(w, err)
+}
+
+// refuse answers with a problem in the shape of OpenAI's errors. Clients may retry by
+// themselves if nothing was stored and the problem passes by itself, so that it says when.
 func refuse(w http.ResponseWriter, err error) {
 	var headers huma.HeadersError
 	if errors.As(err, &headers) {
@@ -88,7 +95,7 @@ func refuse(w http.ResponseWriter, err error) {
 		}
 	}
 	e := asOpenAIError(err)
-	if e.status >= http.StatusInternalServerError || e.kind != "" {
+	if passes := w.Header().Get("Retry-After") != ""; e.status >= http.StatusInternalServerError && !passes || e.kind != "" {
 		w.Header().Set("X-Should-Retry", "false")
 	}
 	writeJSON(w, e.status, e.body())

@@ -53,7 +53,7 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 	case conversation.IsDamaged(err):
 		return problem(http.StatusInternalServerError,
 			"What is stored here can't be read or added to: the gateway's database is damaged. Its operator has been told. /new, or a reset, begins a fresh conversation in a session.")
-	case errors.Is(err, hosted.ErrClosed), c.gate.IsEnding():
+	case errors.Is(err, hosted.ErrClosed), errors.Is(err, sessions.ErrEnding), c.gate.IsEnding():
 		return withRetryAfter(restartTime, problem(http.StatusServiceUnavailable, "The gateway is starting or shutting down. Nothing was changed; try again in a moment."))
 	case errors.Is(err, sessions.ErrBusy):
 		return withRetryAfter(5, problem(http.StatusConflict, "The session is busy with an answer. Try again in a moment, or stop it with /stop."))

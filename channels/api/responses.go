@@ -253,7 +253,7 @@ type sessionResponse struct {
 func (s *sessionResponse) whole(w http.ResponseWriter, r *http.Request) {
 	a, err := s.c.settled(r.Context(), s.q, unheard{})
 	if err != nil {
-		refuse(w, err)
+		refuseStored(w, err)
 		return
 	}
 	s.end(r.Context(), a)

@@ -45,7 +45,7 @@ func ServePages(t testing.TB, register func(*httpserver.Server)) *Browser {
 	register(server)
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx, ctx) }()
+	go func() { ended <- server.Run(ctx, ctx, ctx) }()
 	t.Cleanup(func() {
 		end()
 		if err := <-ended; err != nil {
