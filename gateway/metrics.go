@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
 
+	"parley/conversation/bots"
 	"parley/llm"
 	"parley/metrics"
 )
@@ -26,6 +28,16 @@ func (g *Gateway) expected() metrics.Expected {
 		Tools:    g.tools,
 		Failures: failures,
 	}
+}
+
+// readyInFigures returns whether the gateway is ready, and which channels serve.
+func (g *Gateway) readyInFigures(ctx context.Context) (ready bool, channelsUp map[string]bool) {
+	ready, is := g.ready(ctx)
+	channelsUp = map[string]bool{}
+	for name, c := range is.(parts).Channels {
+		channelsUp[name] = c.State == bots.Serving
+	}
+	return ready, channelsUp
 }
 
 // attempted returns a function that counts attempts of model calls.

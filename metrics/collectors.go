@@ -112,8 +112,11 @@ func registerStates(registry *prometheus.Registry, deps Deps) {
 	})
 	build.Set(1)
 	registry.MustRegister(build, process.NewGoCollector(), process.NewProcessCollector(process.ProcessCollectorOpts{}), newSessions(deps))
+	if deps.Ready != nil {
+		registry.MustRegister(newReadiness(deps.Ready))
+	}
 	if deps.Queues != nil {
-		registry.MustRegister(newQueues(deps.Queues))
+		registry.MustRegister(newQueues(deps.Queues, deps.Now))
 	}
 	if deps.Asked != nil {
 		registry.MustRegister(newStored("parley_approvals_open", "Tool calls that wait for an answer.", deps.Asked))

@@ -20,9 +20,11 @@ import (
 
 // Deps are the dependencies of Metrics.
 type Deps struct {
-	Version string // version of the gateway
+	Version string           // version of the gateway
+	Now     func() time.Time // the clock of the times that runs and queues have; nil: time.Now
 
 	// The functions are called with each scrape. Each may be nil: its figures are missing.
+	Ready    func(ctx context.Context) (ready bool, channelsUp map[string]bool) // as /readyz answers, and which channels serve
 	Queues   func(ctx context.Context) ([]bots.Queue, error)
 	Sessions func(ctx context.Context) (int64, error) // number of stored sessions
 	AtWork   func() int64                             // number of sessions with a loop
@@ -39,12 +41,16 @@ type Deps struct {
 type Metrics struct {
 	collectors *collectors
 	handler    http.Handler
+	now        func() time.Time
 }
 
 // New returns metrics that count from now on.
 func New(deps Deps) *Metrics {
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
 	c, registry := newCollectors(deps)
-	return &Metrics{collectors: c, handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+	return &Metrics{collectors: c, now: deps.Now, handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, // queues that can't be read hide nothing else
 		Registry:      registry,
 	})}
@@ -129,7 +135,7 @@ func (m *Metrics) Committed(run conversation.Run) {
 		c.expirations.WithLabelValues(expiredByLength).Inc()
 	}
 	c.runs.WithLabelValues(string(run.Kind), string(run.Status)).Inc()
-	c.runSeconds.WithLabelValues(string(run.Kind)).Observe((time.Since(run.StartedAt) - steps.Waited(run.Steps)).Seconds())
+	c.runSeconds.WithLabelValues(string(run.Kind)).Observe((m.now().Sub(run.StartedAt) - steps.Waited(run.Steps)).Seconds())
 	for _, step := range run.Steps {
 		switch step.Kind {
 		case steps.Tool:

@@ -47,7 +47,9 @@ func countOneOfEach(m *metrics.Metrics) {
 // The alarms of operators read these lines.
 func TestMetricsInPrometheusFormat(t *testing.T) {
 	t.Parallel()
-	m := metrics.New(metrics.Deps{Version: "v1.2.3", Sessions: func(context.Context) (int64, error) { return 12, nil }, AtWork: func() int64 { return 3 }, VectorsLeft: func(context.Context) (int64, error) { return 60, nil }, Embeddings: func(context.Context) ([]usage.Embeddings, error) {
+	m := metrics.New(metrics.Deps{Version: "v1.2.3", Ready: func(context.Context) (bool, map[string]bool) {
+		return false, map[string]bool{"telegram": false, "web": true}
+	}, Sessions: func(context.Context) (int64, error) { return 12, nil }, AtWork: func() int64 { return 3 }, VectorsLeft: func(context.Context) (int64, error) { return 60, nil }, Embeddings: func(context.Context) ([]usage.Embeddings, error) {
 		return []usage.Embeddings{{Model: "nomic", Requests: 540, Tokens: 1_200_000, Cost: 0.024}}, nil
 	}, Queues: func(context.Context) ([]bots.Queue, error) {
 		return []bots.Queue{
@@ -67,6 +69,9 @@ func TestMetricsInPrometheusFormat(t *testing.T) {
 		`parley_tool_calls_total{outcome="failed",tool="clock"} 1`,
 		`parley_tool_calls_total{outcome="failed",tool="other"} 1`,
 		`parley_expirations_total{reason="rest"} 1`,
+		`parley_ready 0`,
+		`parley_channel_up{channel="telegram"} 0`,
+		`parley_channel_up{channel="web"} 1`,
 		`parley_sessions 12`,
 		`parley_sessions_at_work 3`,
 		`parley_model_calls_total{model="m",outcome="done"} 1`,
@@ -179,5 +184,21 @@ func BenchmarkHooksThatNobodyReads(b *testing.B) {
 	for b.Loop() {
 		m.Accepted("telegram", 1)
 		m.Delivered(activity.Outcome{Channel: "telegram", Kind: activity.Sent})
+	}
+}
+
+// The durations and ages are those of the clock that the times come from, also on a machine whose own is wrong.
+func TestAgesGoByTheClockOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Add(-time.Hour)
+	m := metrics.New(metrics.Deps{Now: func() time.Time { return now }, Queues: func(context.Context) ([]bots.Queue, error) {
+		return []bots.Queue{{Channel: "telegram", Waiting: 1, OldestWaiting: now.Add(-5 * time.Second)}}, nil
+	}})
+	m.Committed(conversation.Run{Kind: conversation.KindAgent, Status: conversation.StatusDone, StartedAt: now.Add(-2 * time.Second)})
+	text := scrape(m)
+	for _, line := range []string{`parley_run_seconds_sum{kind="agent"} 2`, `parley_inbox_oldest_seconds{channel="telegram"} 5`} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("%s is missing in\n%s", line, text)
+		}
 	}
 }

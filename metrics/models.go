@@ -47,10 +47,6 @@ func (m modelsUp) Describe(to chan<- *prometheus.Desc) { to <- m.up }
 
 func (m modelsUp) Collect(to chan<- prometheus.Metric) {
 	for name, up := range m.read() {
-		value := 0.0
-		if up {
-			value = 1
-		}
-		to <- prometheus.MustNewConstMetric(m.up, prometheus.GaugeValue, value, name)
+		to <- prometheus.MustNewConstMetric(m.up, prometheus.GaugeValue, number(up), name)
 	}
 }

@@ -15,16 +15,18 @@ const readTimeout = 5 * time.Second
 // queues reports the queues, which it reads from the store with each scrape.
 type queues struct {
 	read                                   func(context.Context) ([]bots.Queue, error)
+	now                                    func() time.Time
 	waiting, oldestWaiting, due, oldestDue *prometheus.Desc
 	held, oldestHeld                       *prometheus.Desc
 }
 
-func newQueues(read func(context.Context) ([]bots.Queue, error)) queues {
+func newQueues(read func(context.Context) ([]bots.Queue, error), now func() time.Time) queues {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"channel"}, nil)
 	}
 	return queues{
 		read:          read,
+		now:           now,
 		waiting:       desc("parley_inbox_waiting", "Messages that no run has settled yet."),
 		oldestWaiting: desc("parley_inbox_oldest_seconds", "How long ago the oldest of them was written."),
 		due:           desc("parley_outbox_due", "Replies to be sent."),
@@ -53,11 +55,11 @@ func (q queues) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, of.Channel)
 		}
 		gauge(q.waiting, float64(of.Waiting))
-		gauge(q.oldestWaiting, age(of.OldestWaiting))
+		gauge(q.oldestWaiting, q.age(of.OldestWaiting))
 		gauge(q.due, float64(of.Due))
-		gauge(q.oldestDue, age(of.OldestDue))
+		gauge(q.oldestDue, q.age(of.OldestDue))
 		gauge(q.held, float64(of.Held))
-		gauge(q.oldestHeld, age(of.OldestHeld))
+		gauge(q.oldestHeld, q.age(of.OldestHeld))
 	}
 }
 
@@ -77,9 +79,9 @@ func byChannel(list []bots.Queue) []bots.Queue {
 
 // age returns how many seconds ago something was, and 0 for the zero time and for
 // a time in the future, which a platform's clock may give.
-func age(at time.Time) float64 {
+func (q queues) age(at time.Time) float64 {
 	if at.IsZero() {
 		return 0
 	}
-	return max(0, time.Since(at).Seconds())
+	return max(0, q.now().Sub(at).Seconds())
 }
