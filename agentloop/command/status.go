@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"parley/agentloop/window"
 	"parley/conversation/approvals"
@@ -16,7 +15,7 @@ var statusCommand = Command{
 }
 
 func showStatus(ctx context.Context, env Env, r Request) (Result, error) {
-	c := r.Snapshot.Conversation
+	c, now := r.Snapshot.Conversation, env.Store.Now()
 	shown := window.New(window.Input{Frame: env.Frame, Snapshot: r.Snapshot, StateTokens: env.StateBudget}).Counted(env.Budget).Tokens
 	var b strings.Builder
 	fmt.Fprintf(&b, "- **Model:** %s\n", env.Model)
@@ -31,8 +30,8 @@ func showStatus(ctx context.Context, env Env, r Request) (Result, error) {
 	default:
 		fmt.Fprintf(&b, "- **Conversation:** %s (%s)\n", orUntitled(c.Title), c.ID)
 		fmt.Fprintf(&b, "- **Messages:** %d\n", c.Messages)
-		fmt.Fprintf(&b, "- **Age:** begun %s ago, last used %s ago\n", span(time.Since(c.CreatedAt)), span(time.Since(c.UpdatedAt)))
-		if r.Snapshot.Expire(env.Limits, env.Store.Now()).Conversation.Succeeds() {
+		fmt.Fprintf(&b, "- **Age:** begun %s ago, last used %s ago\n", span(now.Sub(c.CreatedAt)), span(now.Sub(c.UpdatedAt)))
+		if r.Snapshot.Expire(env.Limits, now).Conversation.Succeeds() {
 			b.WriteString("- **Expired:** the next message begins a new conversation; /history list will have this one\n")
 		}
 	}
@@ -42,7 +41,7 @@ func showStatus(ctx context.Context, env Env, r Request) (Result, error) {
 		return Result{}, err
 	}
 	for _, q := range open {
-		fmt.Fprintf(&b, "- **Waits for your answer:** %s, question %d, for %s more\n", q.ToolName(), q.ID, q.Left(env.Store.Now()))
+		fmt.Fprintf(&b, "- **Waits for your answer:** %s, question %d, for %s more\n", q.ToolName(), q.ID, q.Left(now))
 	}
 	fmt.Fprintf(&b, "- **Session:** %s", r.Session)
 	return Result{Text: b.String()}, nil

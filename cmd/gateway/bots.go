@@ -51,7 +51,7 @@ func botsListCommand(configPath *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printBots(cmd.OutOrStdout(), list, configuredBots(cfg), time.Now())
+			return printBots(cmd.OutOrStdout(), list, configuredBots(cfg), store.Now())
 		},
 	}
 }

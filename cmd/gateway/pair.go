@@ -48,14 +48,14 @@ func pairListCommand(configPath *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := printPairings(cmd.OutOrStdout(), list, time.Now()); err != nil {
+			if err := printPairings(cmd.OutOrStdout(), list, store.Now()); err != nil {
 				return err
 			}
 			names, err := pairing.New(store).BoundNames(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return printNames(cmd.OutOrStdout(), names, time.Now())
+			return printNames(cmd.OutOrStdout(), names, store.Now())
 		},
 	}
 }

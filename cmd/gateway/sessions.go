@@ -56,7 +56,7 @@ func listCommand(configPath *string) *cobra.Command {
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), sessionsJSON(list))
 			}
-			return printSessions(cmd.OutOrStdout(), list, more, time.Now())
+			return printSessions(cmd.OutOrStdout(), list, more, store.Now())
 		}),
 	}
 	command.Flags().StringVar(&query.Channel, "channel", "", "only sessions of this `CHANNEL`, such as telegram")
@@ -119,7 +119,7 @@ func showCommand(configPath *string) *cobra.Command {
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), shownJSON(t.session, list))
 			}
-			return printShown(cmd.OutOrStdout(), t.session, list, time.Now())
+			return printShown(cmd.OutOrStdout(), t.session, list, store.Now())
 		}),
 		ValidArgsFunction: completeSessions(configPath),
 	}
