@@ -3,6 +3,7 @@ package llm
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -137,7 +138,30 @@ func (e *statusError) Error() string {
 	if strings.TrimSpace(e.body) == "" {
 		return "the server gave no reason"
 	}
+	if message, code := e.message(); message != "" {
+		return "the server said " + excerpt(message) + code
+	}
 	return "the server said " + excerpt(e.body)
+}
+
+// message returns what an error in OpenAI's shape says, with its code in brackets, and "" for a body that
+// says more than that: https://platform.openai.com/docs/guides/error-codes
+func (e *statusError) message() (message, code string) {
+	var body struct {
+		Error struct {
+			Message           string
+			Type, Param, Code any
+		}
+	}
+	decoder := json.NewDecoder(strings.NewReader(e.body))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(&body) != nil {
+		return "", ""
+	}
+	if text, ok := body.Error.Code.(string); ok && text != "" {
+		code = fmt.Sprintf(" (%s)", text)
+	}
+	return strings.TrimSpace(body.Error.Message), code
 }
 
 // says reports whether the body contains one of the phrases, which are lower case.
