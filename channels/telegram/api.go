@@ -74,12 +74,15 @@ func (a *api) upload(ctx context.Context, method string, params tgbotapi.Params,
 }
 
 func (a *api) do(ctx context.Context, timeout time.Duration, method string, out any, request func(*tgbotapi.BotAPI) (*tgbotapi.APIResponse, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client := &doer{ctx: ctx, http: a.http}
+	client := &doer{ctx: limited, http: a.http}
 	bot := tgbotapi.BotAPI{Token: a.token, Client: client}
 	bot.SetAPIEndpoint(a.endpoint)
 	answer, err := request(&bot)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s: no answer within %s", method, timeout)
+	}
 	if err != nil {
 		return a.redact(method, client.body.classify(err))
 	}
