@@ -53,6 +53,7 @@ func TestSecondSignalEndsTheGatewayAtOnce(t *testing.T) {
 		p.Signal(syscall.SIGTERM)
 		w.awaitLog("shutting down")
 		p.Signal(syscall.SIGTERM)
+		w.awaitLog("answers under way interrupted")
 		p.MustExit(0)
 		w.expectState(w.copyDatabase(), 1, 0, 0)
 

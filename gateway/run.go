@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -164,9 +166,5 @@ func (g *Gateway) url() string {
 }
 
 func (g *Gateway) names() []string {
-	var names []string
-	for name := range g.channels {
-		names = append(names, name)
-	}
-	return names
+	return slices.Sorted(maps.Keys(g.channels))
 }

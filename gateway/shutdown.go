@@ -13,11 +13,14 @@ func (g *Gateway) onSignals(first, second func()) (stop func()) {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	done := make(chan struct{})
 	go func() {
-		for _, act := range []func(){first, second} {
+		for _, step := range []struct {
+			does string
+			act  func()
+		}{{"shutting down", first}, {"answers under way interrupted; the next start gives them", second}} {
 			select {
 			case s := <-signals:
-				g.log.Info("shutting down", "signal", s.String(), "drain_timeout", g.cfg.Agent.DrainTimeout)
-				act()
+				g.log.Info(step.does, "signal", s.String(), "drain_timeout", g.cfg.Agent.DrainTimeout)
+				step.act()
 			case <-done:
 				return
 			}
