@@ -256,6 +256,7 @@ func (s *server) open(a *attempt) {
 		s.offer(known)
 	}
 	s.mu.Lock()
+	before, isNew := s.failure, false
 	s.attempt, s.since = nil, time.Now()
 	if err == nil && s.ctx.Err() != nil {
 		err = errClosing
@@ -266,13 +267,14 @@ func (s *server) open(a *attempt) {
 		a.conn = conn
 	} else {
 		s.failed(err.Error())
+		isNew = s.failure != before
 		a.err = fmt.Errorf("the server %s can't be reached: %w", s.name, err)
 	}
 	s.mu.Unlock()
 	close(a.done)
 	s.answered()
 	if err != nil {
-		if !errors.Is(err, errClosing) && s.ctx.Err() == nil {
+		if isNew && !errors.Is(err, errClosing) && s.ctx.Err() == nil { // a server may be away for days
 			s.log.Warn("MCP server failed", "error", err)
 		}
 		return

@@ -697,3 +697,24 @@ func TestChangedToolsOfAnEndedServerAreNoFailure(t *testing.T) {
 		t.Error("the log does not have that the tools were not listed")
 	}
 }
+
+// A server that stays away, as for a night, is logged once, and again when it fails in another way.
+func TestServerThatStaysAwayIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	log := &waittest.Buffer{}
+	c := Config{}
+	c.SetDefaults()
+	c.Command = "/nowhere/tool"
+	s := newServer(t.Context(), "shop", c, nil, Options{Log: slog.New(slog.NewTextHandler(log, nil)), StartTimeout: time.Minute, Getenv: os.Getenv})
+	for range 3 {
+		s.open(&attempt{done: make(chan struct{})})
+	}
+	if n := strings.Count(log.String(), "MCP server failed"); n != 1 {
+		t.Errorf("logged %d times:\n%s", n, log)
+	}
+	s.config.Command = "/elsewhere/tool"
+	s.open(&attempt{done: make(chan struct{})})
+	if n := strings.Count(log.String(), "MCP server failed"); n != 2 {
+		t.Errorf("logged %d times:\n%s", n, log)
+	}
+}
