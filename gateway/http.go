@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,10 @@ func (g *Gateway) addHTTP(ctx context.Context) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: http.listen: another program, perhaps a second gateway, uses %s; stop that one, or set another address there",
 			g.origins["http.listen"].Place(), g.cfg.HTTP.Address())
+	}
+	if listening := (*net.OpError)(nil); errors.As(err, &listening) {
+		return fmt.Errorf("%s: http.listen: found %s, which the server can't listen on (%w), allowed: an address of this machine with a free port",
+			g.origins["http.listen"].Place(), g.cfg.HTTP.Address(), listening.Err)
 	}
 	if err != nil {
 		return err

@@ -11,6 +11,20 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
+// An address that is none of this machine is named with its place in the configuration.
+func TestAddressThatCannotBeListenedOnIsNamedWithItsPlace(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{InProcess: true, Config: "[http]\nauth = \"token\"\nlisten = \"192.0.2.1:8787\""})
+	daemon, err := gateway.New(t.Context(), gateway.Options{ConfigPath: g.Config, Daemon: true, Getenv: func(string) string { return "" }, LogTo: g.Log})
+	if err == nil {
+		daemon.Close()
+	}
+	want := regexp.MustCompile(`config\.toml:\d+: http\.listen: found 192\.0\.2\.1:8787, which the server can't listen on \(bind: cannot assign requested address\), allowed: an address of this machine with a free port$`)
+	if err == nil || !want.MatchString(err.Error()) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // The log names the addresses that are served, and says so if they are all of the machine's.
 func TestLogNamesTheAddressesThatAreServed(t *testing.T) {
 	t.Parallel()
