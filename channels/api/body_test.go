@@ -29,3 +29,19 @@ func TestTooLargeBodyIsRefusedWithTheLimit(t *testing.T) {
 		}
 	}
 }
+
+// A body that is missing, or of another type, as curl -d sends it, is refused in words that say what to send.
+func TestBodyThatIsNoJSONIsRefusedInPlainWords(t *testing.T) {
+	t.Parallel()
+	gw := gatewaytest.Start(t, gatewaytest.Options{InProcess: true, Config: gatewaytest.OpenToAll})
+	g := &gateway{t: t, gw: gw, model: gw.Model, url: gw.URL}
+	path := "/api/v1/sessions/" + task + "/messages"
+	r := g.do("POST", path, `{"text":"hello"}`, "Content-Type: application/x-www-form-urlencoded")
+	if want := "The body has the type application/x-www-form-urlencoded. Allowed: application/json."; r.status != http.StatusUnsupportedMediaType || r.object["detail"] != want {
+		t.Errorf("another type: %d %s", r.status, r.text)
+	}
+	r = g.do("POST", path, "")
+	if want := "The request has no body. Allowed: JSON, with the header Content-Type: application/json."; r.status != http.StatusBadRequest || r.object["detail"] != want {
+		t.Errorf("no body: %d %s", r.status, r.text)
+	}
+}

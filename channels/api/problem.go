@@ -82,10 +82,16 @@ func sentence(err, sentinel error) string {
 }
 
 // firstDetail copies the first problem with the parts of a request into the
-// detail. It removes the values: they are the client's own and may be huge.
-func firstDetail(_ huma.Context, _ string, v any) (any, error) {
+// detail. It removes the values: they are the client's own and may be huge. A body
+// that is missing, or of another type than JSON, is told in words of this API.
+func firstDetail(ctx huma.Context, _ string, v any) (any, error) {
 	p, ok := v.(*huma.ErrorModel)
-	if !ok || len(p.Errors) == 0 {
+	switch {
+	case ok && p.Status == http.StatusUnsupportedMediaType:
+		return problem(p.Status, "The body has the type %s. Allowed: application/json.", shorten(ctx.Header("Content-Type"))), nil
+	case ok && p.Status == http.StatusBadRequest && p.Detail == "request body is required":
+		return problem(p.Status, "The request has no body. Allowed: JSON, with the header Content-Type: application/json."), nil
+	case !ok || len(p.Errors) == 0:
 		return v, nil
 	}
 	for _, e := range p.Errors {
