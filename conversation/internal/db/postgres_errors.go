@@ -72,6 +72,10 @@ func explainOpening(err error) error {
 	case postgres.NoSuchDatabase:
 		return fmt.Errorf("the server has no such database: create it with `createdb`, and give the user of the URL the right to create tables in it (%w)", err)
 	}
+	if postgres.IsWrongURL(err) {
+		return fmt.Errorf("the URL can't be read (%w); a character such as @ : / # or %% in its user or password is written as %%40 %%3A %%2F %%23 or %%25, "+
+			"and database_password_file may hold the password as it is", err)
+	}
 	if text := err.Error(); strings.Contains(text, "password authentication") || strings.Contains(text, "SASL auth") {
 		return fmt.Errorf("the server asks for another password: set it with database_password_file, PGPASSWORD or ~/.pgpass (%w)", err)
 	}

@@ -44,7 +44,8 @@ func TestOpeningExplainsWhatIsWrong(t *testing.T) {
 		"no right to create":    {withUser(own, "guest:"+secretWord), "", "let this user create and write tables in it"},
 		"a standby":             {own + "&default_transaction_read_only=on", "", "connect to the primary, not to a standby"},
 		"another encoding":      {server.URL("ascii"), "", "has the encoding SQL_ASCII, which can't hold what people write"},
-		"a port that is a word": {"postgres://guest:" + secretWord + "@localhost:port/parley", "", "open postgres://"},
+		"a port that is a word": {"postgres://guest:" + secretWord + "@localhost:port/parley", "", "open postgres://: the URL can't be read ("},
+		"a raw percent sign":    {"postgres://guest:" + secretWord + "%zz@localhost/parley", "", "in its user or password is written as %40"},
 	} {
 		config := Config{Path: c.url, Log: slog.New(slog.DiscardHandler)}
 		if c.secret != "" {

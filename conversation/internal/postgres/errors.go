@@ -67,3 +67,9 @@ func IsRepeatable(err error) bool {
 	code := Code(err)
 	return code == SerializationFailure || code == DeadlockDetected
 }
+
+// IsWrongURL reports whether the error of ParseURL says that the URL can't be read.
+func IsWrongURL(err error) bool {
+	var unread *pgconn.ParseConfigError
+	return errors.As(err, &unread)
+}
