@@ -23,6 +23,7 @@ func TestThePageCountsDownToTheNextAttempt(t *testing.T) {
 	b.await(`/Trying again in \d seconds?\./.test(document.getElementById("text").textContent)`)
 	late := b.another()
 	late.await(`/Trying again in \d+ seconds\./.test(document.getElementById("text").textContent)`)
+	late.await(`document.querySelector("#text time:not([data-form])") !== null`) // the page's script counts
 	late.passes(30)
 	late.awaitText("#text", "Trying again now.")
 	late.clean()

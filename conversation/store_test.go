@@ -320,7 +320,7 @@ func TestUnusableFilesAreExplained(t *testing.T) {
 	dir := t.TempDir()
 	for path, want := range map[string]string{
 		filepath.Join(dir, "missing", "x.db"): "does not exist",
-		dir:                                   "can't be opened",
+		dir:                                   "it is a folder: name a file in it",
 	} {
 		if _, err := conversation.Open(t.Context(), conversation.Config{Path: path}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
