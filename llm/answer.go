@@ -165,7 +165,8 @@ type answer struct {
 	finishing   func() // called once the finish reason has arrived
 
 	calls    callList
-	streamed bool // a delta held a piece of the answer, so that no message does
+	offered  []Tool // tools of the request
+	streamed bool   // a delta held a piece of the answer, so that no message does
 	finish   string
 	thinking thinking
 	marked   bool // the text holds what may be the end of a thought
@@ -327,7 +328,7 @@ func (a *answer) response(model string) (Response, error) {
 	if a.finish == finishBroken {
 		return r, errCut
 	}
-	calls := a.calls.toolCalls()
+	calls := a.calls.toolCalls(a.offered)
 	if a.finish == FinishContentFilter {
 		calls = nil // the provider has withheld the answer
 	}

@@ -106,6 +106,7 @@ type wireRequest struct {
 	Tools    json.RawMessage // nil for none
 	options  []byte          // further fields, each with a comma in front of it
 
+	offered  []Tool // tools of the request
 	cacheKey string // "" for none
 	marked   []int  // indexes of messages that get a cache mark: the server keeps what it has read up to them
 
@@ -139,6 +140,7 @@ func (t template) request(req Request) *wireRequest {
 			StreamOptions: &openai.StreamOptions{IncludeUsage: true},
 		},
 		Messages: req.Messages,
+		offered:  req.Tools,
 	}
 	switch t.cache {
 	case cacheByKey:
@@ -197,7 +199,7 @@ func (w *wireRequest) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	messages, err := encodeMessages(w.Messages, w.marked)
+	messages, err := encodeMessages(w.Messages, w.marked, w.offered)
 	if err != nil {
 		return nil, err
 	}
@@ -210,8 +212,8 @@ func (w *wireRequest) encode() ([]byte, error) {
 }
 
 // encodeMessages encodes the messages. Nearly all are plain texts, which it writes
-// without reflection.
-func encodeMessages(list []Message, marked []int) ([]byte, error) {
+// without reflection. offered are the tools of the request.
+func encodeMessages(list []Message, marked []int, offered []Tool) ([]byte, error) {
 	size := 2
 	for i := range list {
 		size += len(list[i].Content) + len(list[i].Note) + len(`{"role":"assistant","content":""},`)
@@ -232,7 +234,7 @@ func encodeMessages(list []Message, marked []int) ([]byte, error) {
 		if m.Role == roleTool {
 			pictures, m.Images = append(pictures, m.Images...), nil
 		}
-		wire := newWireMessage(m)
+		wire := newWireMessage(m, offered)
 		if isMarked {
 			wire.Content = newMarkedContent(m.Text())
 		}
@@ -242,7 +244,7 @@ func encodeMessages(list []Message, marked []int) ([]byte, error) {
 		}
 		buf = append(buf, raw...)
 		if len(pictures) > 0 && (i+1 == len(list) || list[i+1].Role != roleTool) {
-			if raw, err = json.Marshal(newWireMessage(Message{Role: "user", Content: picturesOfTools, Images: pictures})); err != nil {
+			if raw, err = json.Marshal(newWireMessage(Message{Role: "user", Content: picturesOfTools, Images: pictures}, nil)); err != nil {
 				return nil, err
 			}
 			buf, pictures = append(append(buf, ','), raw...), nil
@@ -293,17 +295,20 @@ func (w *wireRequest) withoutStreamOptions() {
 	}
 }
 
-func newWireMessage(m Message) wireMessage {
+func newWireMessage(m Message, offered []Tool) wireMessage {
 	wire := wireMessage{
 		Role:       m.Role,
-		Name:       toolName(m.Name),
+		Name:       writerName(m.Name),
 		ToolCallID: wireCallID(m.ToolCallID),
+	}
+	if m.Role == roleTool {
+		wire.Name = toolName(m.Name, offered)
 	}
 	for _, call := range m.ToolCalls {
 		wire.ToolCalls = append(wire.ToolCalls, openai.ToolCall{
 			ID:       wireCallID(call.ID),
 			Type:     openai.ToolTypeFunction,
-			Function: openai.FunctionCall{Name: toolName(call.Name), Arguments: wireArguments(clean(call.Arguments))},
+			Function: openai.FunctionCall{Name: toolName(call.Name, offered), Arguments: wireArguments(clean(call.Arguments))},
 		})
 	}
 	wire.Content = newWireContent(m)

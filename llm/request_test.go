@@ -16,7 +16,7 @@ func FuzzTextsReachTheServerAsWritten(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		body, err := encodeMessages([]Message{{Role: "user", Content: text}}, nil)
+		body, err := encodeMessages([]Message{{Role: "user", Content: text}}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestToolCallsFromElsewhereAreSentInTheFormOfTheAPI(t *testing.T) {
 		{Role: "assistant", ToolCalls: []ToolCall{{ID: long, Name: "my tool", Arguments: "{}"}, {ID: long + "2", Name: strings.Repeat("f", 100), Arguments: "{}"}}},
 		{Role: "tool", ToolCallID: long, Name: "my tool", Content: "done"},
 		{Role: "tool", ToolCallID: long + "2", Name: strings.Repeat("f", 100), Content: "done"},
-	}, nil)
+	}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +55,20 @@ func TestToolCallsFromElsewhereAreSentInTheFormOfTheAPI(t *testing.T) {
 	}
 	if calls := list[0].ToolCalls; calls[0].ID == calls[1].ID || calls[0].Function.Name != "my_tool" || len(calls[1].Function.Name) != maxToolName {
 		t.Errorf("%+v", calls)
+	}
+}
+
+// The names of people stay apart in every script, in the form that servers take.
+func TestNamesOfWritersAreSentAsWritten(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"ben_2": "ben_2", "Jürgen": "Jürgen", "山田": "山田", "Zoë  de <Wit>": "Zoë_de_Wit_", "a\u00a0b": "a_b", strings.Repeat("é", 100): strings.Repeat("é", 64), "": "",
+	} {
+		body, err := encodeMessages([]Message{{Role: "user", Name: name, Content: "hi"}}, nil, nil)
+		var list []wireMessage
+		if err != nil || json.Unmarshal(body, &list) != nil || list[0].Name != want {
+			t.Errorf("%q: %s, want %q: %v", name, body, want, err)
+		}
 	}
 }
 

@@ -215,7 +215,7 @@ func (t *target) call(ctx context.Context, wire *wireRequest, out *output) (Resp
 	}
 	defer stream.Close()
 
-	answer := answer{out: out, room: t.cfg.MaxAnswerBytes, thoughtRoom: t.cfg.MaxAnswerBytes, secrets: t.secrets, finishing: limits.finishing}
+	answer := answer{out: out, room: t.cfg.MaxAnswerBytes, thoughtRoom: t.cfg.MaxAnswerBytes, secrets: t.secrets, offered: wire.offered, finishing: limits.finishing}
 	if err := answer.read(stream.RecvRaw); err != nil {
 		return Response{}, limits.cause(ctx, err)
 	}

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxCallID is the longest ID of a call that OpenAI takes. Other servers make longer
@@ -29,10 +31,24 @@ const maxToolName = 64
 var notInToolNames = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
 // toolName returns the name of a tool that a model calls, in a form that servers take: they
-// refuse to be sent a made-up one with other characters, and with it the whole conversation.
-func toolName(called string) string {
+// refuse to be sent a made-up one with other characters, and with it the whole conversation. The name of
+// an offered tool stays: the server takes it, and a program knows its tool by it.
+func toolName(called string, offered []Tool) string {
 	name := notInToolNames.ReplaceAllString(called, "_")
-	return name[:min(len(name), maxToolName)]
+	name = name[:min(len(name), maxToolName)]
+	if name != called && slices.ContainsFunc(offered, func(t Tool) bool { return t.Name == called }) {
+		return called
+	}
+	return name
+}
+
+var notInWriterNames = regexp.MustCompile(`[\s\pZ\pC<|\\/>]+`)
+
+// writerName returns the name of who has written a message, in the form that OpenAI takes: ^[^\s<|\\/>]+$, at
+// most 64 characters.
+func writerName(name string) string {
+	name = notInWriterNames.ReplaceAllString(clean(name), "_")
+	return string([]rune(name)[:min(utf8.RuneCountInString(name), maxToolName)])
 }
 
 // callList assembles the tool calls of one answer from their deltas.
@@ -121,8 +137,8 @@ func (c *call) add(d toolCallDelta) {
 }
 
 // toolCalls returns the calls, each with a unique ID that can be stored. It drops calls without
-// a name, and gives those without arguments an empty object.
-func (l *callList) toolCalls() []ToolCall {
+// a name, and gives those without arguments an empty object. offered are the tools of the request.
+func (l *callList) toolCalls(offered []Tool) []ToolCall {
 	var calls []ToolCall
 	taken := make(map[string]bool, len(l.calls))
 	for _, c := range l.calls {
@@ -138,7 +154,7 @@ func (l *callList) toolCalls() []ToolCall {
 		if strings.TrimSpace(args) == "" {
 			args = "{}"
 		}
-		calls = append(calls, ToolCall{ID: id, Name: toolName(c.name), Arguments: args})
+		calls = append(calls, ToolCall{ID: id, Name: toolName(c.name, offered), Arguments: args})
 	}
 	return calls
 }

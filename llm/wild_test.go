@@ -2,7 +2,10 @@ package llm_test
 
 import (
 	"errors"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +42,34 @@ func TestMessageBesideADeltaIsNotReadTwice(t *testing.T) {
 	resp, shown := mustComplete(t, llm.NewClient(fastRetries(server), nil), ask("hello"))
 	if resp.Text != "Hello" || shown != "Hello" || resp.FinishReason != "stop" {
 		t.Errorf("%+v, shown %q", resp, shown)
+	}
+}
+
+// Gemini and others take dots in the names of tools: a program gets the calls of its tools by the names that it knows. A name that
+// the model has made up gets the form that servers take.
+func TestCallOfAToolHasTheNameThatWasOffered(t *testing.T) {
+	t.Parallel()
+	call := func(index, name string) string {
+		return delta(`{"tool_calls":[{"index":` + index + `,"id":"call_` + index + `","type":"function","function":{"name":"` + name + `","arguments":"{}"}}]}`)
+	}
+	var sent string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		sent = string(body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, events(call("0", "weather.get"), call("1", "weather.set"), `{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`))
+	}))
+	t.Cleanup(server.Close)
+	request := ask("hello")
+	request.Tools = []llm.Tool{{Name: "weather.get"}}
+	request.Messages = append(request.Messages,
+		llm.Message{Role: "assistant", ToolCalls: []llm.ToolCall{{ID: "a", Name: "weather.get", Arguments: "{}"}}}, llm.Message{Role: "tool", ToolCallID: "a", Name: "weather.get", Content: "rain"})
+	resp, _ := mustComplete(t, llm.NewClient(llm.Config{BaseURL: server.URL, Model: "m"}, nil), request)
+	if len(resp.ToolCalls) != 2 || resp.ToolCalls[0].Name != "weather.get" || resp.ToolCalls[1].Name != "weather_set" {
+		t.Errorf("%+v", resp.ToolCalls)
+	}
+	if strings.Contains(sent, "weather_get") {
+		t.Error(sent)
 	}
 }
 
