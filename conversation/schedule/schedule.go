@@ -187,8 +187,10 @@ func checkEnds(o rrule.ROption) error {
 	return fmt.Errorf("no hour of BYHOUR comes every %d hours from %s on", o.Interval, o.Dtstart.Format("15:04"))
 }
 
-// allowed names the parts that a rule may have beside FREQ, INTERVAL, COUNT, UNTIL and WKST,
-// by its FREQ. With others, the search for the next time could take seconds for a rule that
+// always are the parts that each rule may have.
+var always = []string{"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST"}
+
+// allowed names the parts that a rule may have beside those of always, by its FREQ. With others, the search for the next time could take seconds for a rule that
 // is never due.
 var allowed = map[rrule.Frequency][]string{
 	rrule.HOURLY:  {"BYDAY", "BYHOUR", "BYMINUTE"},
@@ -212,10 +214,21 @@ func (s Schedule) check() error {
 		return errors.New("FREQ must be HOURLY, DAILY, WEEKLY, MONTHLY or YEARLY")
 	}
 	for part := range strings.SplitSeq(s.Rule, ";") {
-		name, _, _ := strings.Cut(part, "=")
-		if strings.HasPrefix(name, "BY") && !slices.Contains(parts, name) {
+		name, value, _ := strings.Cut(part, "=")
+		switch {
+		case name == "" || slices.Contains(always, name):
+		case strings.HasPrefix(name, "DTSTART"):
+			return errors.New("a rule can't have DTSTART: at says when it begins")
+		case !slices.Contains(parts, name):
 			return fmt.Errorf("a rule with FREQ=%s can't have %s, only %s", option.Freq, name, strings.Join(parts, ", "))
 		}
+		if name == "COUNT" && option.Count < 1 || name == "INTERVAL" && option.Interval < 1 {
+			return fmt.Errorf("%s must be at least 1, and is %s", name, value)
+		}
+	}
+	numbered := func(day rrule.Weekday) bool { return day.N() != 0 }
+	if option.Freq > rrule.MONTHLY && slices.ContainsFunc(option.Byweekday, numbered) {
+		return fmt.Errorf("a day of BYDAY can have a number, such as 1MO for the first Monday, only with FREQ=MONTHLY or YEARLY, and not with %s", option.Freq)
 	}
 	if _, err := s.parsed(); err != nil {
 		return fmt.Errorf("the rule %s can't be used: %w", s.Rule, err)

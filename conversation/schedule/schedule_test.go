@@ -84,6 +84,13 @@ func TestImpossibleSchedulesAreExplained(t *testing.T) {
 		"begun long ago":  {"0001-01-01T00:00", "FREQ=HOURLY", "more than a year ago"},
 		"long":            {"2026-11-23T09:00", "FREQ=DAILY;BYHOUR=" + strings.Repeat("1,", 200) + "1", "longer than"},
 		"bad hour":        {"2026-11-23T09:00", "FREQ=DAILY;BYHOUR=99", "can't be used"},
+		"no times":        {"2026-11-23T09:00", "FREQ=DAILY;COUNT=0", "COUNT must be at least 1, and is 0"},
+		"fewer times":     {"2026-11-23T09:00", "FREQ=DAILY;COUNT=-1", "COUNT must be at least 1, and is -1"},
+		"no interval":     {"2026-11-23T09:00", "FREQ=DAILY;INTERVAL=0", "INTERVAL must be at least 1, and is 0"},
+		"a week's first":  {"2026-11-23T09:00", "FREQ=WEEKLY;BYDAY=1MO", "only with FREQ=MONTHLY or YEARLY, and not with WEEKLY"},
+		"a day's last":    {"2026-11-23T09:00", "FREQ=DAILY;BYDAY=-1FR", "only with FREQ=MONTHLY or YEARLY, and not with DAILY"},
+		"another start":   {"2026-11-23T09:00", "FREQ=DAILY;DTSTART=20300101T000000Z", "can't have DTSTART: at says"},
+		"a calendar":      {"2026-11-23T09:00", "DTSTART:20300101T000000Z\nRRULE:FREQ=DAILY", "can't have DTSTART: at says"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var err error
