@@ -36,8 +36,8 @@ type completionRequest struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 
-	MaxTokens           int `json:"max_tokens"`
-	MaxCompletionTokens int `json:"max_completion_tokens"`
+	MaxTokens           *int `json:"max_tokens"`
+	MaxCompletionTokens *int `json:"max_completion_tokens"`
 	llm.Options
 
 	only // parameters of which just one value is accepted
@@ -97,8 +97,12 @@ type requestMessage struct {
 	Role       string          `json:"role"`
 	Name       string          `json:"name"`
 	Content    json.RawMessage `json:"content"`
+	Refusal    string          `json:"refusal"` // of an assistant message, in place of the content
 	ToolCallID string          `json:"tool_call_id"`
 	ToolCalls  []chatCall      `json:"tool_calls"`
+
+	FunctionCall json.RawMessage `json:"function_call"` // not taken, as Audio
+	Audio        json.RawMessage `json:"audio"`
 }
 
 // chatCall is a call of a tool that the client has brought along.
@@ -226,8 +230,29 @@ func readCompletion(r *http.Request) (completionRequest, error) {
 	if err != nil {
 		return request, err
 	}
-	request.Options.MaxTokens = cmp.Or(request.MaxCompletionTokens, request.MaxTokens)
+	older, err := tokenLimit("max_tokens", request.MaxTokens)
+	if err != nil {
+		return request, err
+	}
+	newer, err := tokenLimit("max_completion_tokens", request.MaxCompletionTokens)
+	if err != nil {
+		return request, err
+	}
+	request.Options.MaxTokens = cmp.Or(newer, older)
 	return request, request.only.check()
+}
+
+// tokenLimit returns the most tokens of an answer, as a parameter says it; 0 = as configured. Clients of local servers write
+// -1 for that.
+func tokenLimit(param string, given *int) (int, error) {
+	if given == nil || *given == -1 {
+		return 0, nil
+	}
+	if *given < 1 {
+		return 0, wrongParameter(param, "integer_below_min_value",
+			fmt.Sprintf("Invalid '%s': integer below minimum value. Expected a value >= 1, but got %d instead.", param, *given))
+	}
+	return *given, nil
 }
 
 // readParameters reads the body of a request. It refuses parameters that its type does

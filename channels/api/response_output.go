@@ -101,8 +101,8 @@ func newResponse(request responseRequest, id, model string, created int64, sessi
 		ParallelToolCalls: request.ParallelToolCalls == nil || *request.ParallelToolCalls, Temperature: request.Temperature, TopP: request.TopP,
 		Text: request.Text, ToolChoice: request.ToolChoice, Tools: request.Tools,
 	}
-	if request.MaxOutputTokens > 0 {
-		r.MaxOutputTokens = &request.MaxOutputTokens
+	if most := request.MaxOutputTokens; most != nil && *most > 0 {
+		r.MaxOutputTokens = most
 	}
 	if !isGiven(r.Metadata) {
 		r.Metadata = json.RawMessage("{}")

@@ -31,7 +31,7 @@ type responseRequest struct {
 	Tools             []json.RawMessage `json:"tools"`
 	ToolChoice        json.RawMessage   `json:"tool_choice"`
 	ParallelToolCalls *bool             `json:"parallel_tool_calls"`
-	MaxOutputTokens   int               `json:"max_output_tokens"`
+	MaxOutputTokens   *int              `json:"max_output_tokens"`
 	Temperature       *float64          `json:"temperature"`
 	TopP              *float64          `json:"top_p"`
 	Text              responseText      `json:"text"`
@@ -151,7 +151,10 @@ func truncationOf(session bool) string {
 func (request responseRequest) options() (o llm.Options, err error) {
 	o = llm.Options{
 		Temperature: request.Temperature, TopP: request.TopP, ParallelToolCalls: request.ParallelToolCalls,
-		ReasoningEffort: request.Reasoning.Effort, MaxTokens: request.MaxOutputTokens,
+		ReasoningEffort: request.Reasoning.Effort,
+	}
+	if o.MaxTokens, err = tokenLimit("max_output_tokens", request.MaxOutputTokens); err != nil {
+		return o, err
 	}
 	if o.ResponseFormat, err = responseFormat(request.Text.Format); err == nil {
 		o.ToolChoice, err = toolChoice(request.ToolChoice)

@@ -77,10 +77,17 @@ func inParameter(param string, err error) error {
 
 // messageOf returns a message of a request as the model is sent it.
 func (c *Channel) messageOf(m requestMessage) (shown llm.Message, err error) {
+	switch {
+	case isGiven(m.FunctionCall):
+		return shown, problem(http.StatusBadRequest, "function_call is not supported here. Use tool_calls instead.")
+	case isGiven(m.Audio):
+		return shown, problem(http.StatusBadRequest, "audio is not supported here. Send its transcript as content.")
+	}
 	said, err := parseContent(m.Content)
 	if err != nil {
 		return shown, err
 	}
+	said.text = cmp.Or(said.text, m.Refusal)
 	return c.toModel(m, said)
 }
 
@@ -98,7 +105,10 @@ func (c *Channel) toModel(m requestMessage, said content) (shown llm.Message, er
 	default:
 		return shown, problem(http.StatusBadRequest, "the role %q is not known. Allowed: system, developer, user, assistant, tool.", shorten(m.Role))
 	}
-	for _, call := range m.ToolCalls {
+	for i, call := range m.ToolCalls {
+		if call.ID == "" || call.Function.Name == "" {
+			return shown, problem(http.StatusBadRequest, "tool_calls[%d] is no call of a function with an id and a name.", i)
+		}
 		shown.ToolCalls = append(shown.ToolCalls, llm.ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments})
 	}
 	if shown.Images, err = c.imagesOf(m.Role, said.files); err != nil {

@@ -255,3 +255,48 @@ func TestPicturesOfAStatelessCompletion(t *testing.T) {
 		t.Errorf("%+v", images)
 	}
 }
+
+// What the gateway can't honour is refused by name. A limit of no tokens gave an answer without a limit, and the model was sent
+// calls without a name, or an empty answer in place of a call.
+func TestRequestThatCantBeHonouredIsRefused(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	const hi = `"messages":[{"role":"user","content":"hi"}]`
+	after := func(said string) string {
+		return `"messages":[{"role":"user","content":"hi"},` + said + `,{"role":"user","content":"go on"}]`
+	}
+	for _, tt := range []struct{ path, body, param, want string }{
+		{"/v1/chat/completions", `"max_tokens":0,` + hi, "max_tokens", ">= 1, but got 0"},
+		{"/v1/chat/completions", `"max_completion_tokens":-2,` + hi, "max_completion_tokens", ">= 1, but got -2"},
+		{"/v1/chat/completions", `"user":"ann","max_tokens":0,` + hi, "max_tokens", ">= 1, but got 0"},
+		{"/v1/responses", `"input":"hi","max_output_tokens":0`, "max_output_tokens", ">= 1, but got 0"},
+		{"/v1/responses", `"input":"hi","conversation":"ann","max_output_tokens":0`, "max_output_tokens", ">= 1, but got 0"},
+		{"/v1/chat/completions", after(`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`), "messages[1]", "function_call"},
+		{"/v1/chat/completions", after(`{"role":"assistant","audio":{"id":"a"}}`), "messages[1]", "audio"},
+		{"/v1/chat/completions", after(`{"role":"assistant","tool_calls":[{"id":"c","type":"custom","custom":{"name":"f","input":"x"}}]}`), "messages[1]", "tool_calls[0]"},
+		{"/v1/chat/completions", after(`{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]}`), "messages[1]", "tool_calls[0]"},
+	} {
+		r := g.do("POST", tt.path, "{"+tt.body+"}")
+		told, _ := r.object["error"].(object)
+		if r.status != http.StatusBadRequest || told["param"] != tt.param || !strings.Contains(r.text, tt.want) {
+			t.Errorf("%s: %d %s", tt.body, r.status, r.text)
+		}
+	}
+	if n := len(g.model.Calls()); n != 0 {
+		t.Errorf("the model was called %d times", n)
+	}
+}
+
+// What an assistant has refused to answer is a part of what was said. -1 is no limit to clients of local servers.
+func TestRefusalOfAnEarlierAnswerReachesTheModel(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	r := g.do("POST", "/v1/chat/completions", `{"max_tokens":-1,"messages":[{"role":"user","content":"one"},
+		{"role":"assistant","content":null,"refusal":"I won't."},{"role":"user","content":"two"}]}`)
+	if r.status != http.StatusOK {
+		t.Fatalf("%d %s", r.status, r.text)
+	}
+	if call := g.model.Calls()[0]; call.Messages[1].Content != "I won't." || call.MaxTokens != 0 {
+		t.Errorf("%+v", call)
+	}
+}
