@@ -251,7 +251,7 @@ func plainAnswer(in conversation.Inbound, took []conversation.Inbound, open []ap
 }
 
 // endAsked ends a run that waits for an answer, without calling the model again. until are the waiting
-// messages up to the command that ends the run; none means that the run was cancelled by its number. A
+// messages up to the command that ends the run; none means that it was cancelled, or its conversation ended, from elsewhere. A
 // /stop also settles texts before it.
 func (l *loop) endAsked(runs context.Context, snapshot conversation.Snapshot, took, until []conversation.Inbound, open []approvals.Question) bool {
 	var q question
@@ -282,6 +282,29 @@ func (l *loop) endAsked(runs context.Context, snapshot conversation.Snapshot, to
 		run.Replies = l.stoppedReplies(settled, text)
 	}
 	return l.commit(runs, run)
+}
+
+// endAskingRun ends the run that waits for an answer, if there is one. It returns false if runs ends before.
+func (l *loop) endAskingRun(runs context.Context) bool {
+	if !l.readUnfinished(runs) {
+		return false
+	}
+	open, err := l.readQuestions(runs)
+	if err != nil {
+		return false
+	}
+	if len(open) == 0 {
+		return true
+	}
+	snapshot, err := l.begin(runs)
+	if err != nil {
+		return false
+	}
+	took := slices.Clone(l.allWaiting(runs, snapshot))
+	if took = slices.DeleteFunc(took, func(in conversation.Inbound) bool { return !l.unfinished.took(in) }); len(took) == 0 {
+		return true // they were withdrawn, which ends the run
+	}
+	return l.endAsked(runs, snapshot, took, nil, open)
 }
 
 // sayMessagesWait tells the chat, once, that its new messages wait until the open questions are

@@ -16,6 +16,7 @@ var ErrEnding = errors.New("the gateway is ending")
 type task struct {
 	ctx     context.Context
 	do      func(ctx context.Context) error
+	ends    bool        // a run that waits for the answer of a person is ended first
 	claimed atomic.Bool // set by the loop when it starts the task, or by the caller when it gives up
 	result  chan error
 }
@@ -32,7 +33,18 @@ func (t *task) claim() bool { return t.claimed.CompareAndSwap(false, true) }
 // holds the session, do is not called and the error wraps the cause of ctx. When the
 // gateway ends first, the error is ErrEnding.
 func (r *Router) Exclusively(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error {
-	t := &task{ctx: ctx, do: do, result: make(chan error, 1)}
+	return r.task(key, &task{ctx: ctx, do: do, result: make(chan error, 1)})
+}
+
+// ExclusivelyEnding is Exclusively for a function that ends the session's conversation. If a run waits for
+// the answer of a person, it first ends that run, as /new does.
+func (r *Router) ExclusivelyEnding(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error {
+	return r.task(key, &task{ctx: ctx, do: do, ends: true, result: make(chan error, 1)})
+}
+
+// task has the loop of a session run a task, and returns its result.
+func (r *Router) task(key conversation.Key, t *task) error {
+	ctx := t.ctx
 	select {
 	case r.signals <- signal{key: key, task: t}:
 	case <-r.done:
@@ -67,6 +79,10 @@ func (l *loop) runTasks(runs context.Context) {
 		}
 		if t.ctx.Err() != nil {
 			t.result <- t.gaveUp(l.key)
+			continue
+		}
+		if t.ends && !l.endAskingRun(runs) {
+			t.result <- ErrEnding
 			continue
 		}
 		ctx, cancel := context.WithCancel(t.ctx)

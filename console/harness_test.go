@@ -33,11 +33,12 @@ func newConsoleHarness(t *testing.T, change func(*console.Deps)) *consoleHarness
 	t.Helper()
 	d := &consoleHarness{t: t, store: storetest.New(t), lines: console.NewLines([]string{"a-long-secret"})}
 	d.log = slog.New(d.lines.Beside(slog.DiscardHandler))
+	exclusive := func(ctx context.Context, _ conversation.Key, do func(context.Context) error) error { return do(ctx) }
 	parts := console.Deps{
 		Store: d.store, Feed: activity.NewFeed(), Lines: d.lines, Channels: []conversation.Account{{Channel: "telegram"}}, Log: d.log,
 		Look:     func(_ string, key conversation.Key) { d.looked = append(d.looked, key) },
 		Window:   func(context.Context, conversation.Key) (console.Window, error) { return console.Window{}, nil },
-		Sessions: sessions.New(d.store, func(ctx context.Context, _ conversation.Key, do func(context.Context) error) error { return do(ctx) }, nil),
+		Sessions: sessions.New(d.store, exclusive, exclusive, nil),
 	}
 	if change != nil {
 		change(&parts)

@@ -114,6 +114,52 @@ func TestCommandIsAnsweredWhileAQuestionIsOpen(t *testing.T) {
 	}
 }
 
+// What ends a conversation ends its open question, as /new does. Else the tool could be allowed for a conversation that is gone, and
+// the answer brought a deleted session back. Other changes leave the question open.
+func TestEndOfTheConversationEndsTheQuestion(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		method, path, body string // ACTIVE and OLD are the ids of conversations
+		allowed            int    // status of a later answer to the question
+	}{
+		"reset":                     {"POST", "/sessions/api:a/reset", "{}", http.StatusConflict},
+		"archive":                   {"POST", "/sessions/api:a/archive", "", http.StatusConflict},
+		"delete the session":        {"DELETE", "/sessions/api:a", "", http.StatusConflict},
+		"delete the conversation":   {"DELETE", "/conversations/ACTIVE", "", http.StatusConflict},
+		"resume another one":        {"POST", "/sessions/api:a/conversations/OLD/resume", "", http.StatusConflict},
+		"delete another one":        {"DELETE", "/conversations/OLD", "", http.StatusOK},
+		"resume the active one":     {"POST", "/sessions/api:a/conversations/ACTIVE/resume", "", http.StatusOK},
+		"metadata of the session":   {"PATCH", "/sessions/api:a", `{"metadata": {"a": "b"}}`, http.StatusOK},
+		"title of the conversation": {"PATCH", "/conversations/ACTIVE", `{"title": "Bills"}`, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startApprovalGateway(t, "")
+			_, old := s.send("api:a/messages", `{"text": "hello"}`)
+			s.send("api:a/reset", `{}`)
+			_, active := s.send("api:a/messages", `{"text": "hello"}`)
+			if status, asked := s.send("api:a/messages", `{"text": "pay {}"}`); status != http.StatusAccepted {
+				t.Fatalf("%d %v", status, asked)
+			}
+			path := strings.NewReplacer("ACTIVE", fmt.Sprint(active["conversation"]), "OLD", fmt.Sprint(old["conversation"])).Replace(tt.path)
+			request, err := http.NewRequest(tt.method, s.Browser.URL+"/api/v1"+path, strings.NewReader(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Content-Type", "application/json")
+			if status, text, _ := s.Do(request); status/100 != 2 {
+				t.Fatalf("%d %s", status, text)
+			}
+			if status, answer := s.send("api:a/approvals/1", `{"answer": "allow"}`); status != tt.allowed {
+				t.Errorf("%d %v", status, answer)
+			}
+			if tt.allowed != http.StatusOK && s.paid.Load() != 0 {
+				t.Error("the call was made")
+			}
+		})
+	}
+}
+
 func TestOperatorAnswersInTheConsole(t *testing.T) {
 	t.Parallel()
 	s := startApprovalGateway(t, "approvers = [\"anyone\"]\n")

@@ -261,18 +261,20 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 	if err := g.servers.Load(ctx); err != nil {
 		return err
 	}
-	g.sessions = sessions.New(g.store, g.exclusively, g.feed.Changed)
+	g.sessions = sessions.New(g.store, withEnding(g.router.Exclusively), withEnding(g.router.ExclusivelyEnding), g.feed.Changed)
 	g.warnOfConfiguration()
 	return nil
 }
 
-// exclusively changes a session between two runs, for the pages and the API.
-func (g *Gateway) exclusively(ctx context.Context, key conversation.Key, do func(context.Context) error) error {
-	err := g.router.Exclusively(ctx, key, do)
-	if errors.Is(err, agentloop.ErrEnding) {
-		return sessions.ErrEnding
+// withEnding returns exclusive access to a session for the pages and the API, whose error says that the gateway ends if it does.
+func withEnding(exclusive sessions.Exclusive) sessions.Exclusive {
+	return func(ctx context.Context, key conversation.Key, do func(context.Context) error) error {
+		err := exclusive(ctx, key, do)
+		if errors.Is(err, agentloop.ErrEnding) {
+			return sessions.ErrEnding
+		}
+		return err
 	}
-	return err
 }
 
 // loopDeps returns what the agent loop works with.

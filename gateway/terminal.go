@@ -190,7 +190,7 @@ func (g *Gateway) pick(ctx context.Context, key conversation.Key, picker cli.Pic
 		return err
 	}
 	locked := func(ctx context.Context, _ conversation.Key, do func(context.Context) error) error { return do(ctx) } // by lockSession
-	return sessions.New(g.store, locked, nil).Resume(ctx, key, picked.ID)                                            // the active one too, so that it does not expire now
+	return sessions.New(g.store, locked, locked, nil).Resume(ctx, key, picked.ID)                                    // the active one too, so that it does not expire now
 }
 
 // recap returns the messages of the last turns of the active conversation.

@@ -36,22 +36,24 @@ var ErrEnding = errors.New("the gateway is ending")
 type Service struct {
 	store     *conversation.Store
 	exclusive Exclusive
+	ending    Exclusive
 	changed   func(conversation.Key)
 }
 
-// New makes a service that has exclusive access by exclusive and reports every
+// New makes a service that has exclusive access by exclusive, and by ending for changes that end the active
+// conversation, which also ends a run that waits for the answer of a person. It reports every
 // session that was changed to changed, which may be nil.
-func New(store *conversation.Store, exclusive Exclusive, changed func(conversation.Key)) *Service {
+func New(store *conversation.Store, exclusive, ending Exclusive, changed func(conversation.Key)) *Service {
 	if changed == nil {
 		changed = func(conversation.Key) {}
 	}
-	return &Service{store: store, exclusive: exclusive, changed: changed}
+	return &Service{store: store, exclusive: exclusive, ending: ending, changed: changed}
 }
 
 // Archive ends a conversation and returns it, the active one where id is "". It
 // returns conversation.ErrNotFound where there is none.
 func (s *Service) Archive(ctx context.Context, key conversation.Key, id string) (archived conversation.Conversation, err error) {
-	err = s.change(ctx, key, func(ctx context.Context) error {
+	err = s.end(ctx, key, id == "" || s.isActive(ctx, key, id), func(ctx context.Context) error {
 		archived, err = s.store.Archive(ctx, key, id)
 		return err
 	})
@@ -62,7 +64,7 @@ func (s *Service) Archive(ctx context.Context, key conversation.Key, id string) 
 // With keepSystem, that one begins with what programs had appended internally at
 // the beginning of the old one.
 func (s *Service) Reset(ctx context.Context, key conversation.Key, keepSystem bool) (fresh conversation.Conversation, err error) {
-	err = s.change(ctx, key, func(ctx context.Context) error {
+	err = s.end(ctx, key, true, func(ctx context.Context) error {
 		fresh, err = s.store.Reset(ctx, key, keepSystem)
 		return err
 	})
@@ -98,7 +100,7 @@ func (s *Service) Choose(ctx context.Context, c conversation.Conversation, versi
 // Resume makes an archived conversation its session's active one. It returns
 // conversation.ErrNotFound where there is none.
 func (s *Service) Resume(ctx context.Context, key conversation.Key, id string) error {
-	return s.change(ctx, key, func(ctx context.Context) error { return s.store.Resume(ctx, key, id) })
+	return s.end(ctx, key, !s.isActive(ctx, key, id), func(ctx context.Context) error { return s.store.Resume(ctx, key, id) })
 }
 
 // Correct changes the state of the active conversation, and returns the conversation.
@@ -114,18 +116,33 @@ func (s *Service) Correct(ctx context.Context, key conversation.Key, correction 
 // Delete deletes a conversation for good, or all conversations and the metadata of
 // the session where id is "", and returns how many it deleted.
 func (s *Service) Delete(ctx context.Context, key conversation.Key, id string) (deleted int, err error) {
-	err = s.change(ctx, key, func(ctx context.Context) error {
+	err = s.end(ctx, key, id == "" || s.isActive(ctx, key, id), func(ctx context.Context) error {
 		deleted, err = s.store.Delete(ctx, key, id)
 		return err
 	})
 	return deleted, err
 }
 
+// isActive reports whether a conversation is the active one of its session.
+func (s *Service) isActive(ctx context.Context, key conversation.Key, id string) bool {
+	active, err := s.store.Active(ctx, key)
+	return err == nil && active.ID == id
+}
+
 // change makes a change with exclusive access and reports it.
 func (s *Service) change(ctx context.Context, key conversation.Key, do func(context.Context) error) error {
+	return s.end(ctx, key, false, do)
+}
+
+// end is change, for a change that ends the active conversation if ends is true.
+func (s *Service) end(ctx context.Context, key conversation.Key, ends bool, do func(context.Context) error) error {
 	limited, cancel := context.WithTimeoutCause(ctx, maxWait, ErrBusy)
 	defer cancel()
-	err := s.exclusive(limited, key, do)
+	exclusive := s.exclusive
+	if ends {
+		exclusive = s.ending
+	}
+	err := exclusive(limited, key, do)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}

@@ -106,7 +106,8 @@ func confirm(cmd *cobra.Command, question string) error {
 
 // changing returns the service that changes sessions while gateways may run.
 func changing(store *conversation.Store) *sessions.Service {
-	return sessions.New(store, sessions.WithLock(store), nil)
+	locked := sessions.WithLock(store)
+	return sessions.New(store, locked, locked, nil)
 }
 
 func deleteTarget(cmd *cobra.Command, store *conversation.Store, t target, what string) error {
