@@ -84,7 +84,7 @@ func (c *Channel) listReminders(ctx context.Context, in *OfSession) (*reminderLi
 
 type setReminder struct {
 	OfSession
-	IdempotencyKey string `header:"Idempotency-Key" doc:"A repeat with the same key returns the reminder that the first request set. At most 128 letters, digits and . _ ~ : @ + = -" example:"task-42-wake"`
+	IdempotencyKey string `header:"Idempotency-Key" doc:"A repeat with the same key returns the reminder that the first request set; another request with it is refused. At most 128 letters, digits and . _ ~ : @ + = -" example:"task-42-wake"`
 	Body           struct {
 		Text      string  `json:"text" maxLength:"2000" doc:"What to say or to do then" example:"Look at the build."`
 		At        string  `json:"at,omitempty" doc:"Date and time by the clock of the time zone, or with an offset (RFC 3339); with every, the first time" example:"2026-11-23T09:00"`
@@ -119,10 +119,21 @@ func (c *Channel) setReminder(ctx context.Context, in *setReminder) (*oneReminde
 	if errors.Is(err, reminders.ErrFull) {
 		return nil, problem(http.StatusConflict, "The session has %d reminders, and there is no room for more: delete some first.", reminders.MaxReminders)
 	}
+	if err == nil && !in.asksFor(set, wanted) {
+		err = conversation.ErrReused
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &oneReminder{reminderOf(set)}, nil
+}
+
+// asksFor reports whether a request, which wants one reminder now, may have set another one before. Of in_minutes, the
+// time depends on when the request came.
+func (in *setReminder) asksFor(set, wanted reminders.Reminder) bool {
+	s, w := set.Schedule, wanted.Schedule
+	return set.Text == wanted.Text && s.Rule == w.Rule && s.Start.Location().String() == w.Start.Location().String() &&
+		(in.Body.At == "" || s.Start.Equal(w.Start.Truncate(time.Millisecond)))
 }
 
 // wantedReminder reads what a request asks for.

@@ -21,8 +21,21 @@ func TestRemindersAreSetListedAndDeleted(t *testing.T) {
 	if again := g.do("POST", path, daily, `Idempotency-Key: "wake"`); again.text != r.text {
 		t.Errorf("set again with its key in quotes: %d: %s", again.status, again.text)
 	}
+	// Another reminder with the key was answered with the first one: its program believed that it was set.
+	for _, other := range []string{
+		strings.Replace(daily, "build", "tests", 1), strings.Replace(daily, "09:00", "10:00", 1), strings.Replace(daily, "Berlin", "Paris", 1),
+		strings.Replace(daily, "DAILY", "WEEKLY", 1), `{"text":"Look at the build.","in_minutes":5}`,
+	} {
+		if again := g.do("POST", path, other, "Idempotency-Key: wake"); again.status != 422 || !strings.Contains(again.text, "Idempotency-Key") {
+			t.Errorf("%s with the same key: %d: %s", other, again.status, again.text)
+		}
+	}
 	if list, _ := g.do("GET", path, "").object["reminders"].([]any); len(list) != 1 {
 		t.Errorf("listed are %v", list)
+	}
+	const soon = `{"text":"Look.","in_minutes":500}`
+	if first, again := g.do("POST", path, soon, "Idempotency-Key: soon"), g.do("POST", path, soon, "Idempotency-Key: soon"); first.status != 201 || again.status != 201 || again.object["id"] != first.object["id"] {
+		t.Errorf("set twice in so many minutes: %s, %s", first.text, again.text)
 	}
 	for body, want := range map[string]string{
 		`{"text":"x","at":"2033-05-02T09:00","timezone":"Mars"}`:       "there is no time zone",
