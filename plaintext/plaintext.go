@@ -21,25 +21,21 @@ func Clean(text string) string {
 // terminal obeys instead of showing it, see Steers.
 func ForTerminal(text string) string { return clean(text, Steers) }
 
-// OneLine returns text in one line, without control characters, and with single
+// OneLine returns text in one line, without what ForTerminal removes, and with single
 // spaces between its words.
-func OneLine(text string) string { return strings.Join(strings.Fields(Clean(text)), " ") }
+func OneLine(text string) string { return strings.Join(strings.Fields(ForTerminal(text)), " ") }
 
-// ShortLine returns text in one line, without control characters, with single spaces
-// between its words, and cut to limit runes, the last of which is then "…".
+// ShortLine returns text as OneLine does, cut to limit runes, the last of which is then "…".
 func ShortLine(text string, limit int) string {
 	if len(text) > limit*8 {
 		text = strings.ToValidUTF8(text[:limit*8], "")
 	}
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	text = OneLine(text)
 	if runes := []rune(text); len(runes) > limit {
 		return strings.TrimSpace(string(runes[:limit-1])) + "…"
 	}
 	return text
 }
-
-// OneTerminalLine returns text as OneLine does, and as safe as ForTerminal makes it.
-func OneTerminalLine(text string) string { return strings.Join(strings.Fields(ForTerminal(text)), " ") }
 
 // Steers reports whether a terminal obeys a character instead of showing it: a
 // control character, of either set (C0, C1), or one that turns the order of a

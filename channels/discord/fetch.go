@@ -57,7 +57,7 @@ func (in *intake) attachments(m *message, p *place) []media.Attachment {
 	add := func(list []attachment, channel, message string) {
 		for _, a := range list {
 			files = append(files, media.Attachment{
-				Name: a.Filename, MediaType: a.ContentType, Size: max(0, a.Size),
+				Name: plaintext.OneLine(a.Filename), MediaType: a.ContentType, Size: max(0, a.Size),
 				Ref: ref{Channel: channel, Message: message, File: a.ID, URL: a.URL}.String(),
 			})
 		}

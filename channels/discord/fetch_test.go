@@ -28,7 +28,7 @@ func TestFilesAreFetchedFromDiscord(t *testing.T) {
 	ann := g.srv.Person("Ann")
 	dm := g.srv.DM(ann)
 	g.srv.Say(dm, ann, "", discordtest.Attach(
-		discordtest.File{Name: "notes.txt", ContentType: "text/plain; charset=utf-8", Data: []byte("milk")},
+		discordtest.File{Name: "no\u202etes.txt", ContentType: "text/plain; charset=utf-8", Data: []byte("milk")},
 		discordtest.File{Name: "broken.txt", Data: []byte("x"), Verdict: discordtest.ServerError()},
 	))
 	in := g.wait(1)[0]

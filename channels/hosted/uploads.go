@@ -14,6 +14,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/files"
 	"parley/conversation/media"
+	"parley/plaintext"
 )
 
 // What a message may have.
@@ -73,12 +74,12 @@ func MediaType(declared string, data []byte) string {
 	return found
 }
 
-// FileName returns the last element of a path of any system, in one line, and ""
-// when nothing is left.
+// FileName returns the last element of a path of any system, as plaintext.OneLine
+// returns it, and "" when nothing is left.
 func FileName(name string) string {
+	name = plaintext.OneLine(strings.ToValidUTF8(name, ""))
 	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
-	name = strings.Join(strings.Fields(strings.ToValidUTF8(name, "")), " ")
-	if name == "." || name == "/" {
+	if name == "." || name == ".." || name == "/" {
 		return ""
 	}
 	return name

@@ -118,7 +118,7 @@ func printBots(out io.Writer, list []bots.Bot, configured []conversation.Account
 		if !slices.Contains(configured, b.Account) {
 			token, state = "none", "-" // whatever it was when the bot served last
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", b.Channel, plaintext.OneTerminalLine(b.ID), token, state, since, b.LetIn, b.Waiting, b.Due)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", b.Channel, plaintext.OneLine(b.ID), token, state, since, b.LetIn, b.Waiting, b.Due)
 	}
 	return table.Flush()
 }

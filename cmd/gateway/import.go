@@ -225,7 +225,7 @@ func (in *importing) isKnown(ctx context.Context, id string) (bool, error) {
 // report prints what was imported and what was left out. The error is gateway.ErrReported if anything was.
 func (in *importing) report(out, problems io.Writer) error {
 	for _, problem := range in.broken {
-		fmt.Fprintf(problems, "left out: %s\n", plaintext.OneTerminalLine(problem))
+		fmt.Fprintf(problems, "left out: %s\n", plaintext.OneLine(problem))
 	}
 	if more := in.left - int64(len(in.broken)); more > 0 {
 		fmt.Fprintf(problems, "left out: %d more\n", more)

@@ -66,7 +66,7 @@ func printServers(ctx context.Context, out io.Writer, servers *mcp.Servers) erro
 	for _, s := range list {
 		found, err := servers.Probe(ctx, s.Name)
 		if err != nil {
-			fmt.Fprintf(table, "%s\tfailed\t%s\n", s.Name, plaintext.OneTerminalLine(err.Error()))
+			fmt.Fprintf(table, "%s\tfailed\t%s\n", s.Name, plaintext.OneLine(err.Error()))
 			continue
 		}
 		var names []string
@@ -75,7 +75,7 @@ func printServers(ctx context.Context, out io.Writer, servers *mcp.Servers) erro
 				names = append(names, tool.Tool)
 			}
 		}
-		fmt.Fprintf(table, "%s\tready\t%s\n", s.Name, plaintext.OneTerminalLine(cmp.Or(strings.Join(names, ", "), "none")))
+		fmt.Fprintf(table, "%s\tready\t%s\n", s.Name, plaintext.OneLine(cmp.Or(strings.Join(names, ", "), "none")))
 	}
 	return table.Flush()
 }
@@ -101,7 +101,7 @@ func mcpProbeCommand(configPath *string) *cobra.Command {
 }
 
 func printFound(out io.Writer, f mcp.Found) error {
-	line := func(text string) string { return plaintext.OneTerminalLine(text) }
+	line := func(text string) string { return plaintext.OneLine(text) }
 	fmt.Fprintf(out, "%s %s, protocol %s, answered within %s\n\n", line(cmp.Or(f.Title, f.Name, "no name")), line(f.Version), line(f.Protocol), f.Took.Round(time.Millisecond))
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "TOOL\tFOR THE MODEL\tCHANGES\tAGAIN\t")

@@ -70,7 +70,7 @@ func printNodes(out io.Writer, members []cluster.Member, self int64) error {
 		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", m.ID, printable(m.Name), cmp.Or(printable(m.URL), "-"), cmp.Or(printable(m.Version), "-"),
 			printable(m.State()), m.Heartbeat.Round(100*time.Millisecond), m.Sessions, runs,
-			cmp.Or(plaintext.OneTerminalLine(strings.Join(m.Roles, " ")), "-"))
+			cmp.Or(plaintext.OneLine(strings.Join(m.Roles, " ")), "-"))
 	}
 	return table.Flush()
 }

@@ -207,7 +207,7 @@ func printPairings(out io.Writer, list []pairing.Pairing, now time.Time) error {
 		if !p.ApprovedAt.IsZero() {
 			code, since, state = "-", p.ApprovedAt, "has access"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, plaintext.OneTerminalLine(botOf(p)), plaintext.OneTerminalLine(p.UserID), printable(p.Name), code, age(now.Sub(since)), state)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, plaintext.OneLine(botOf(p)), plaintext.OneLine(p.UserID), printable(p.Name), code, age(now.Sub(since)), state)
 	}
 	if err := table.Flush(); err != nil || waiting <= maxAsking {
 		return err
@@ -235,7 +235,7 @@ func printNames(out io.Writer, names []pairing.BoundName, now time.Time) error {
 func botOf(p pairing.Pairing) string { return cmp.Or(p.Account, "any") }
 
 // handle returns a person in the form that `gateway pair revoke` takes.
-func handle(p pairing.Pairing) string { return p.Channel + ":" + plaintext.OneTerminalLine(p.UserID) }
+func handle(p pairing.Pairing) string { return p.Channel + ":" + plaintext.OneLine(p.UserID) }
 
 // maxName limits how much of a name is shown, in characters.
 const maxName = 40

@@ -65,7 +65,7 @@ func printHits(out io.Writer, hits []search.Hit, query search.Query) error {
 			who += fmt.Sprintf(", in %s, page %d of %d", printable(f.Name), f.Page, f.Pages)
 		}
 		_, err := fmt.Fprintf(out, "%s · %s · %s · %s\n    %s: %s\n", h.At.Format("2006-01-02 15:04"), printableKey(h.Key), h.Conversation, titled(h.Title),
-			who, plaintext.OneTerminalLine(h.Snippet.Mark("**", "**")))
+			who, plaintext.OneLine(h.Snippet.Mark("**", "**")))
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func printSessions(out io.Writer, list []catalog.Session, more bool, now time.Ti
 }
 
 // printableKey returns a key in full, without characters that control the terminal.
-func printableKey(key conversation.Key) string { return plaintext.OneTerminalLine(string(key)) }
+func printableKey(key conversation.Key) string { return plaintext.OneLine(string(key)) }
 
 func showCommand(configPath *string) *cobra.Command {
 	var asJSON bool

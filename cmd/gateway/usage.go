@@ -141,7 +141,7 @@ func printUsage(out io.Writer, u usageJSON) error {
 			cost = budgets.Cost.Words(budgets.Money(*r.Cost), u.Currency)
 		}
 		tokens := budgets.Tokens.String
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", plaintext.OneTerminalLine(name), tokens(r.PromptTokens), tokens(r.CachedTokens), tokens(r.CompletionTokens), cost)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", plaintext.OneLine(name), tokens(r.PromptTokens), tokens(r.CachedTokens), tokens(r.CompletionTokens), cost)
 	}
 	return table.Flush()
 }

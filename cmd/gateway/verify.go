@@ -61,6 +61,6 @@ func printVerified(out io.Writer, path string, v maintenance.Verified) error {
 // printFindings prints a line for each finding, without control characters.
 func printFindings(out io.Writer, list []maintenance.Finding) {
 	for _, f := range list {
-		fmt.Fprintln(out, "-", plaintext.OneTerminalLine(f.Text))
+		fmt.Fprintln(out, "-", plaintext.OneLine(f.Text))
 	}
 }

@@ -28,13 +28,13 @@ func (w *markdownWriter) Conversation(c conversation.Conversation) error {
 		gap = "\n"
 	}
 	w.begun, w.day = true, ""
-	title := plaintext.OneTerminalLine(c.Title)
+	title := plaintext.OneLine(c.Title)
 	if title == "" {
 		title = "Untitled conversation"
 	}
-	where := "`" + plaintext.OneTerminalLine(string(w.key)) + "`"
+	where := "`" + plaintext.OneLine(string(w.key)) + "`"
 	if w.place != "" {
-		where = plaintext.OneTerminalLine(w.place) + ", " + where
+		where = plaintext.OneLine(w.place) + ", " + where
 	}
 	_, err := fmt.Fprintf(w.out, "%s# %s\n\n%s · %s · %s to %s\n", gap, title, where, count(c.Messages, "message"), when(c.CreatedAt), when(c.UpdatedAt))
 	return err
@@ -87,10 +87,10 @@ func writeMessage(b *strings.Builder, r conversation.Message) {
 		fmt.Fprintf(b, "\n%s\n", text)
 	}
 	for _, image := range r.Images {
-		fmt.Fprintf(b, "\n[image %s]\n", plaintext.OneTerminalLine(image.Name))
+		fmt.Fprintf(b, "\n[image %s]\n", plaintext.OneLine(image.Name))
 	}
 	for _, call := range r.ToolCalls {
-		fmt.Fprintf(b, "\n> `%s` %s\n", plaintext.OneTerminalLine(call.Name), plaintext.OneTerminalLine(call.Arguments))
+		fmt.Fprintf(b, "\n> `%s` %s\n", plaintext.OneLine(call.Name), plaintext.OneLine(call.Arguments))
 	}
 }
 
@@ -101,9 +101,9 @@ func speaker(m conversation.Message) string {
 	case m.Role == conversation.RoleSystem:
 		return "System"
 	case m.Sender.Name != "":
-		return plaintext.OneTerminalLine(m.Sender.Name)
+		return plaintext.OneLine(m.Sender.Name)
 	case m.Sender.ID != "":
-		return "User " + plaintext.OneTerminalLine(m.Sender.ID)
+		return "User " + plaintext.OneLine(m.Sender.ID)
 	}
 	return "You"
 }

@@ -213,7 +213,7 @@ func toolName(server, tool string) string {
 }
 
 // shownName returns the server's name of a tool as people are shown it.
-func shownName(tool string) string { return plaintext.ShortLine(plaintext.OneTerminalLine(tool), 100) }
+func shownName(tool string) string { return plaintext.ShortLine(plaintext.OneLine(tool), 100) }
 
 // distinctName returns a name for a tool whose own name is not allowed, or not unique.
 func distinctName(server, tool string) string {
