@@ -22,6 +22,9 @@ var ErrInvalid = errors.New("invalid")
 // ErrDamaged says that the database is damaged. IsDamaged reports true for it.
 var ErrDamaged error = sqlite3.Error{Code: sqlite3.ErrCorrupt}
 
+// errNotADatabase says that a file is no SQLite database.
+var errNotADatabase error = sqlite3.Error{Code: sqlite3.ErrNotADB}
+
 // Fault is the reason why the engine could not do something.
 type Fault string
 

@@ -83,11 +83,17 @@ func checkPlace(path string) error {
 // makePrivate creates the file if there is none. Only its owner can read it, since it will
 // hold private messages. SQLite gives the files beside it the same permissions. makePrivate
 // fails if the file can't be written; SQLite would open such a file, and fail only when the
-// first message is stored.
+// first message is stored. It also fails for a file of one byte, which SQLite takes for an
+// empty one and overwrites.
 func makePrivate(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	return file.Close()
+	defer file.Close()
+	info, err := file.Stat()
+	if err == nil && info.Size() == 1 {
+		err = errNotADatabase
+	}
+	return err
 }
