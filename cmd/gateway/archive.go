@@ -18,7 +18,7 @@ func archiveCommand(configPath *string) *cobra.Command {
 		Short: "Archive the active conversation of a session; the next message begins a new one",
 		Args:  cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
-			t, err := findTarget(cmd.Context(), store, args[0])
+			t, err := findTarget(cmd, store, args[0])
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func deleteCommand(configPath *string) *cobra.Command {
 			"deleted: it is answered in a new conversation.",
 		Args: cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
-			t, err := findTarget(cmd.Context(), store, args[0])
+			t, err := findTarget(cmd, store, args[0])
 			if err != nil {
 				return err
 			}

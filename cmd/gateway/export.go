@@ -36,7 +36,7 @@ func exportCommand(configPath *string) *cobra.Command {
 			if files && format == transcript.Markdown {
 				return errors.New("--files: found with the format md, allowed: with json, jsonl")
 			}
-			t, err := findTarget(cmd.Context(), store, args[0])
+			t, err := findTarget(cmd, store, args[0])
 			if err != nil {
 				return err
 			}

@@ -24,7 +24,7 @@ func historyCommand(configPath *string) *cobra.Command {
 			if turns < 1 {
 				return fmt.Errorf("-n: found %d, allowed: 1 or more; `gateway sessions export` writes all", turns)
 			}
-			session, err := findSession(cmd.Context(), store, conversation.Key(args[0]))
+			session, err := findSession(cmd, store, conversation.Key(args[0]))
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ func importCommand(configPath *string) *cobra.Command {
 			}
 			key := cli.Key(cfg.CLI.Session)
 			if session != "" {
-				if key, err = importTarget(cmd.Context(), store, session); err != nil {
+				if key, err = importTarget(cmd, store, session); err != nil {
 					return err
 				}
 			}
@@ -68,11 +68,11 @@ func importCommand(configPath *string) *cobra.Command {
 
 // importTarget returns the session with a key: an existing one, or any session of a
 // terminal.
-func importTarget(ctx context.Context, store *conversation.Store, name string) (conversation.Key, error) {
+func importTarget(cmd *cobra.Command, store *conversation.Store, name string) (conversation.Key, error) {
 	if terminal, is := strings.CutPrefix(name, string(cli.Key(""))); is {
 		return cli.Key(terminal), cli.ValidateSession(terminal)
 	}
-	session, err := findSession(ctx, store, conversation.Key(name))
+	session, err := findSession(cmd, store, conversation.Key(name))
 	return session.Key, err
 }
 

@@ -27,7 +27,7 @@ func searchCommand(configPath *string) *cobra.Command {
 				return fmt.Errorf("found --limit %d --skip %d, allowed: a limit of 1 or more, a skip of 0 or more", query.Limit, query.Skip)
 			}
 			if session != "" {
-				found, err := findSession(cmd.Context(), store, conversation.Key(session))
+				found, err := findSession(cmd, store, conversation.Key(session))
 				if err != nil {
 					return err
 				}

@@ -108,7 +108,7 @@ func showCommand(configPath *string) *cobra.Command {
 		Example: "  gateway sessions show telegram:chat:42",
 		Args:    cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
-			t, err := findTarget(cmd.Context(), store, args[0])
+			t, err := findTarget(cmd, store, args[0])
 			if err != nil {
 				return err
 			}

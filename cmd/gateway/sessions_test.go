@@ -22,6 +22,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/media"
 	"parley/conversation/pairing"
+	"parley/conversation/places"
 )
 
 // call executes one of the operator's commands beside the daemon, with the text
@@ -87,6 +88,45 @@ const (
 	escaping  = "\x1b[2J\x1b]0;owned\a\u202e\u2066\u2067\u2068\u2069\u202a\u202b\u202c\u202d\u009b31m\u0085\x7f\b\v"
 	forbidden = "\x1b\a\u202e\u2066\u2067\u2068\u2069\u202a\u202b\u202c\u202d\u009b\u0085\x7f\b\v"
 )
+
+// A group that has become a supergroup keeps its session, and people know the new id.
+func TestASessionIsFoundByTheKeyThatItsPlaceHasNow(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	const before, now = conversation.Key("telegram:chat:-5"), conversation.Key("telegram:chat:-1005")
+	o.talks(before, "Plans", "where is the feta?", "In the oven.")
+	if _, err := places.New(o.daemon).MovePlace(t.Context(), before, now, func(address string) string { return address }); err != nil {
+		t.Fatal(err)
+	}
+	const note = "telegram:chat:-1005 belongs to the session telegram:chat:-5.\n"
+	for _, args := range [][]string{{"history"}, {"sessions", "show"}, {"sessions", "export"}, {"sessions", "search", "feta", "--session"}, {"sessions", "archive"}} {
+		out := o.mustCall(append(args, string(now))...)
+		if said, found := strings.CutSuffix(out, note); !found || !strings.Contains(said, "feta") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+}
+
+// A session that the place had before its move was known is shown until a gateway has merged it.
+func TestAPlacesOwnSessionIsShownWhileItHoldsSomething(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	const before, now = conversation.Key("telegram:chat:-5"), conversation.Key("telegram:chat:-1005")
+	o.talks(before, "Plans", "where is the feta?", "In the oven.")
+	o.talks(now, "Plans", "where is the lamb?", "Beside it.")
+	if _, err := places.New(o.daemon).MovePlace(t.Context(), before, now, func(address string) string { return address }); err != nil {
+		t.Fatal(err)
+	}
+	if out := o.mustCall("history", string(now)); !strings.Contains(out, "lamb") {
+		t.Error(out)
+	}
+	if _, err := places.New(o.daemon).AdoptPlace(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if out := o.mustCall("sessions", "show", string(now)); !strings.Contains(out, "2 conversations") {
+		t.Error(out)
+	}
+}
 
 func TestSessionsAreListedShownAndFound(t *testing.T) {
 	t.Parallel()

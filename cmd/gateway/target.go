@@ -21,11 +21,12 @@ type target struct {
 }
 
 // findTarget finds what KEY|ID names. Only keys have a colon.
-func findTarget(ctx context.Context, store *conversation.Store, name string) (target, error) {
+func findTarget(cmd *cobra.Command, store *conversation.Store, name string) (target, error) {
 	if strings.Contains(name, ":") {
-		session, err := findSession(ctx, store, conversation.Key(name))
+		session, err := findSession(cmd, store, conversation.Key(name))
 		return target{session: session}, err
 	}
+	ctx := cmd.Context()
 	c, err := catalog.New(store).Find(ctx, name)
 	if errors.Is(err, conversation.ErrNotFound) {
 		return target{}, fmt.Errorf("no conversation has an id that begins with %q%s", name, suggestion(ctx, store, name))
@@ -37,10 +38,14 @@ func findTarget(ctx context.Context, store *conversation.Store, name string) (ta
 	return target{session: session, one: &c}, err
 }
 
-func findSession(ctx context.Context, store *conversation.Store, key conversation.Key) (catalog.Session, error) {
-	session, err := catalog.New(store).Session(ctx, key)
-	if errors.Is(err, conversation.ErrNoSession) {
-		err = fmt.Errorf("%w%s", err, suggestion(ctx, store, string(key)))
+// findSession returns the session of a place. If the place has moved, it says which session that is.
+func findSession(cmd *cobra.Command, store *conversation.Store, place conversation.Key) (catalog.Session, error) {
+	session, err := catalog.New(store).SessionOf(cmd.Context(), place)
+	switch {
+	case errors.Is(err, conversation.ErrNoSession):
+		err = fmt.Errorf("%w%s", err, suggestion(cmd.Context(), store, string(place)))
+	case err == nil && session.Key != place:
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s belongs to the session %s.\n", printableKey(place), printableKey(session.Key))
 	}
 	return session, err
 }

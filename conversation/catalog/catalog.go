@@ -12,6 +12,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 	"parley/conversation/metadata"
 	"parley/plaintext"
 )
@@ -198,6 +199,23 @@ func (c *Catalog) Session(ctx context.Context, key conversation.Key) (Session, e
 		return session, fmt.Errorf("%w: %q", conversation.ErrNoSession, key)
 	}
 	return session, db.Explain(err)
+}
+
+// SessionOf returns the session that a place belongs to: for a place that has moved, the one that it had before. A session of its
+// own from the time before the move was known is returned as long as it holds something. The error is ErrNoSession if there is none.
+func (c *Catalog) SessionOf(ctx context.Context, place conversation.Key) (Session, error) {
+	own, err := c.Session(ctx, place)
+	if err == nil && own.Conversations+own.Waiting > 0 || err != nil && !errors.Is(err, conversation.ErrNoSession) {
+		return own, err
+	}
+	key, failed := rows.SessionOf(ctx, c.db, string(place))
+	if failed != nil {
+		return own, db.Explain(failed)
+	}
+	if key == string(place) {
+		return own, err
+	}
+	return c.Session(ctx, conversation.Key(key))
 }
 
 func scanSession(row interface{ Scan(...any) error }) (s Session, err error) {
