@@ -156,3 +156,17 @@ func TestDiskFullAtBackup(t *testing.T) {
 	p.Stop()
 	w.expectClean()
 }
+
+func TestDiskFullAtImport(t *testing.T) {
+	t.Parallel()
+	w, _, p := newSmallWorld(t)
+	p.Stop()
+	said := strings.Repeat("a long story ", 1<<14)
+	path := filepath.Join(t.TempDir(), "chat.jsonl")
+	w.must(os.WriteFile(path, []byte(strings.Repeat(`{"role":"user","content":"`+said+`"}`+"\n", 40)), 0o600))
+	full := w.run(nil, "import", path)
+	full.MustExit(1)
+	if said := full.Stderr.String(); strings.Count(said, "the disk is full") != 1 || strings.Contains(said, "work goes on by itself") {
+		t.Errorf("it says %s", said)
+	}
+}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (im *imports) pass(ctx context.Context) (err error) {
 	if err != nil && ctx.Err() == nil && !errors.As(err, &failed) {
 		err = &web.BadFileError{Err: err}
 	}
-	err = errors.Join(err, p.into.Close(context.WithoutCancel(ctx)))
+	err = cmp.Or(err, p.into.Close(context.WithoutCancel(ctx)))
 	im.changed(importKey)
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,12 @@ func importCommand(configPath *string) *cobra.Command {
 			"into the session it came from. Importing a file again adds nothing. It works while a gateway runs.",
 		Example: "  gateway import conversations.json --dry-run",
 		Args:    cobra.ExactArgs(1),
+		PreRunE: func(*cobra.Command, []string) error {
+			if session != "" && same {
+				return errors.New("found --session and --same-session, allowed: one of them")
+			}
+			return nil
+		},
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
 			cfg, err := config.Load(*configPath, os.Getenv)
 			if err != nil {
@@ -61,7 +68,6 @@ func importCommand(configPath *string) *cobra.Command {
 	command.Flags().StringVar(&format, "format", "", "`FORMAT` of the file: chatgpt, jsonl or json (default by how it begins)")
 	command.Flags().StringVar(&session, "session", "", "session `KEY` to import into (default the terminal's, cli:default)")
 	command.Flags().BoolVar(&same, "same-session", false, "import exports into the sessions that they are of, which are made as they were")
-	command.MarkFlagsMutuallyExclusive("session", "same-session")
 	command.Flags().BoolVar(&dry, "dry-run", false, "show what would be imported, and import nothing")
 	return command
 }
@@ -114,7 +120,7 @@ func (in *importing) run(cmd *cobra.Command, file *importer.File) (err error) {
 	err = file.Read(in.key, time.Now(), func(n int) { _ = bar.Add(n) }, func(e importer.Entry) error { return in.add(ctx, e) })
 	_ = bar.Finish() // a picture of the work, not the work
 	if in.into != nil {
-		err = errors.Join(err, in.into.Close(context.WithoutCancel(ctx)))
+		err = cmp.Or(err, in.into.Close(context.WithoutCancel(ctx))) // which fails for the same reason
 	}
 	if said := in.report(cmd.OutOrStdout(), cmd.ErrOrStderr()); err == nil {
 		return said

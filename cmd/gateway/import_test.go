@@ -91,6 +91,15 @@ func TestAnExportCanBeImported(t *testing.T) {
 	}
 }
 
+func TestImportSaysThatItsTargetsExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	_, err := o.call("", "import", "../../importer/testdata/conversations.json", "--session", "cli:a", "--same-session")
+	if err == nil || err.Error() != "found --session and --same-session, allowed: one of them" {
+		t.Error(err)
+	}
+}
+
 func exportText(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,7 +110,7 @@ func (im *Import) Add(ctx context.Context, c Imported) (added bool, err error) {
 	for from := 0; from < len(c.Messages); {
 		to := from + batchLength(c.Messages[from:])
 		if err := im.prepare(ctx, c, c.Messages[from:to]); err != nil {
-			return false, errors.Join(err, im.abandon(ctx, row))
+			return false, cmp.Or(err, im.abandon(ctx, row))
 		}
 		for _, m := range c.Messages[from:to] {
 			tokens += m.Tokens
@@ -130,7 +131,7 @@ func (im *Import) Add(ctx context.Context, c Imported) (added bool, err error) {
 			return im.open(ctx, tx, row)
 		})
 		if err != nil {
-			return false, errors.Join(err, im.abandon(ctx, row))
+			return false, cmp.Or(err, im.abandon(ctx, row))
 		}
 		from = to
 		giveWay(ctx, began)

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -101,8 +102,7 @@ func (im *Import) Restore(ctx context.Context, a Head, records iter.Seq2[Record,
 		err = in.write(ctx, in.finish)
 	}
 	if err != nil {
-		err = errors.Join(err, im.abandon(ctx, in.row))
-		return false, errors.Join(err, im.store.Sweep(context.WithoutCancel(ctx)))
+		return false, cmp.Or(err, im.abandon(ctx, in.row), im.store.Sweep(context.WithoutCancel(ctx))) // the first tells why the others have failed
 	}
 	return true, nil
 }

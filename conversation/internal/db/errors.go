@@ -137,7 +137,7 @@ func Explain(err error) error {
 
 // sqliteAdvice has the advice for the operator of a SQLite file.
 var sqliteAdvice = map[Fault]string{
-	Full:         "the disk is full: make room, and work goes on by itself",
+	Full:         "the disk is full: make room; a running gateway then goes on by itself",
 	Unwritable:   "the database can't be written: let this user write the file, the files beside it and their folder",
 	Unopenable:   "the database can't be opened: let this user read and write the file, the files beside it and their folder",
 	DiskFailed:   "the disk failed or is full",

@@ -56,7 +56,7 @@ var postgresFaults = map[string]Fault{
 
 // postgresAdvice has the advice for the operator of a PostgreSQL database.
 var postgresAdvice = map[Fault]string{
-	Full:        "the disk of the database server is full: make room there, and work goes on by itself",
+	Full:        "the disk of the database server is full: make room there; a running gateway then goes on by itself",
 	Unwritable:  "the database can't be written: let this user create and write tables in it, and connect to the primary, not to a standby",
 	Busy:        "the database server is too busy: raise its max_connections, or end other programs that use it",
 	Interrupted: "the database server took too long: it is overloaded, or another program keeps its rows locked",
