@@ -134,13 +134,14 @@ func (p *Places) FormerPlaces(ctx context.Context, place conversation.Key) ([]co
 const maxMoves = 20
 
 // OwnSessions lists the places that belong to another session since they moved,
-// and still have conversations or waiting messages in one of their own.
+// and still have conversations, waiting messages or reminders in one of their own.
 func (p *Places) OwnSessions(ctx context.Context, channel string) ([]conversation.Key, error) {
 	list, err := db.Column[conversation.Key](p.db.QueryContext(ctx, `
 		SELECT m.place FROM moved_places m JOIN sessions s ON s.key = m.place
 		WHERE m.session <> m.place AND s.channel = ? AND (
 			EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id)
-			OR EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.run_id IS NULL))
+			OR EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.run_id IS NULL)
+			OR EXISTS (SELECT 1 FROM reminders r WHERE r.session_id = s.id))
 		ORDER BY m.moved_at, m.place`, channel))
 	return list, db.Explain(err)
 }
@@ -157,9 +158,10 @@ func (p *Places) PlaceName(ctx context.Context, place conversation.Key) (name st
 	return name, db.Explain(err)
 }
 
-// AdoptPlace moves waiting messages and conversations that a place has in a session
-// of its own, from before the move was known, to the session that the place belongs
-// to. If that session has an active conversation, those of the place are archived.
+// AdoptPlace moves waiting messages, conversations and reminders that a place has in a
+// session of its own, from before the move was known, to the session that the place belongs
+// to. If that session has an active conversation, those of the place are archived. The reminders
+// get new numbers. A model, an agent and a pin of the place's own session go along where the other has none.
 // Replies on their way are not moved. The caller holds the lock of the place's own
 // session, and wakes the session that adopted it, whose key is returned, or "" if
 // there was nothing to move.
@@ -203,8 +205,11 @@ func adoptPlace(ctx context.Context, tx db.Tx, place conversation.Key, now int64
 		`INSERT INTO unread_files (file_id) SELECT id FROM files WHERE session_id = ?1 AND message_id IS NOT NULL AND blob_id IS NOT NULL
 			ON CONFLICT (file_id) DO UPDATE SET page = -1`,
 		`UPDATE files SET session_id = ?2 WHERE session_id = ?1`,
-		`UPDATE sessions SET metadata = coalesce(metadata, (SELECT metadata FROM sessions WHERE id = ?1)) WHERE id = ?2`,
-		`UPDATE sessions SET metadata = NULL WHERE id = ?1`,
+		`UPDATE reminders SET session_id = ?2, number = number + (SELECT coalesce(max(number), 0) FROM reminders WHERE session_id = ?2) WHERE session_id = ?1`,
+		`UPDATE sessions AS s SET metadata = coalesce(s.metadata, own.metadata), model = coalesce(nullif(s.model, ''), own.model),
+				agent = coalesce(nullif(s.agent, ''), own.agent), pinned = CASE WHEN s.pinned = 0 THEN own.pinned ELSE s.pinned END
+			FROM sessions AS own WHERE own.id = ?1 AND s.id = ?2`,
+		`UPDATE sessions SET metadata = NULL, model = NULL, agent = NULL, pinned = 0 WHERE id = ?1`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, own, into, string(place)); err != nil {
 			return "", err

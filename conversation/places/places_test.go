@@ -15,7 +15,10 @@ import (
 	"parley/conversation/catalog"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
+	"parley/conversation/reminders"
+	"parley/conversation/schedule"
 	"parley/conversation/search"
+	"parley/conversation/settings"
 	"parley/conversation/storetest"
 )
 
@@ -345,6 +348,59 @@ func TestAdoptPlaceTakesConversationsFromBeforeTheMoveWasKnown(t *testing.T) {
 				t.Errorf("%q in %q: found %d messages, %v", words, key, len(found), err)
 			}
 		}
+	}
+}
+
+// What was asked and chosen in the place while its move was not known is seen and goes on in the session
+// that it belongs to.
+func TestAdoptPlaceTakesRemindersAndChoices(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	all, now := reminders.New(s), time.Now()
+	remind := func(key conversation.Key, text string, due time.Time) {
+		t.Helper()
+		wanted := reminders.Reminder{Text: text, Schedule: schedule.Schedule{Start: due}, Next: due}
+		if _, err := all.Add(t.Context(), storetest.Say(key, 1, "remind me"), "", wanted); err != nil {
+			t.Fatal(err)
+		}
+	}
+	choose := func(key conversation.Key, model, agent string) {
+		t.Helper()
+		if err := settings.Set(t.Context(), s, key, settings.Change{Model: &model, Agent: &agent}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remind(oldGroup, "tea", now.Add(3*time.Hour))
+	remind(newGroup, "bread", now.Add(time.Hour))
+	remind(newGroup, "milk", now.Add(2*time.Hour))
+	choose(oldGroup, "large", "")
+	choose(newGroup, "small", "cook")
+	if err := catalog.New(s).Pin(t.Context(), newGroup, true); err != nil {
+		t.Fatal(err)
+	}
+	mustMove(t, s, oldGroup, newGroup)
+	if list, err := New(s).OwnSessions(t.Context(), "telegram"); err != nil || len(list) != 1 {
+		t.Errorf("to be merged: %q, %v", list, err)
+	}
+	mustAdopt(t, s, newGroup, oldGroup)
+	if list, err := New(s).OwnSessions(t.Context(), "telegram"); err != nil || len(list) != 0 {
+		t.Errorf("still to be merged: %q, %v", list, err)
+	}
+	var got []string
+	list, err := all.All(t.Context(), oldGroup)
+	for _, r := range list {
+		got = append(got, fmt.Sprint(r.Number, " ", r.Text))
+	}
+	if diff := cmp.Diff([]string{"2 bread", "3 milk", "1 tea"}, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if session, err := catalog.New(s).Session(t.Context(), oldGroup); err != nil || session.Model != "large" || session.Agent != "cook" {
+		t.Errorf("chosen: %q and %q, %v", session.Model, session.Agent, err)
+	}
+	storeTurn(t, s, oldGroup, 2, "our plan")
+	pinned := true
+	if list, _, err := catalog.New(s).Sessions(t.Context(), catalog.SessionQuery{Pinned: &pinned}); err != nil || len(list) != 1 || list[0].Key != oldGroup {
+		t.Errorf("pinned: %+v, %v", list, err)
 	}
 }
 
