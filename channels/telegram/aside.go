@@ -14,11 +14,8 @@ func (c *Channel) aside(ctx context.Context, m *message) ([]conversation.Inbound
 	if c.talk.Most == 0 || !m.isGroup() {
 		return nil, nil
 	}
-	text := m.said()
-	for _, f := range m.files(m.ID) {
-		text = joined(text, "[file "+f.Name+"]")
-	}
-	if text = strings.TrimSpace(text); text == "" {
+	text := m.talk()
+	if text == "" {
 		return nil, nil
 	}
 	if known, err := c.knows(ctx, m, m.sender()); err != nil || !known {
@@ -27,6 +24,16 @@ func (c *Channel) aside(ctx context.Context, m *message) ([]conversation.Inbound
 	in := m.inbound(m.sender(), text)
 	in.Account, in.Aside = c.account.ID, true
 	return []conversation.Inbound{in}, nil
+}
+
+// talk returns the text of a message as group talk: with the names of its files, and without what it
+// replies to.
+func (m *message) talk() string {
+	text := m.said()
+	for _, f := range m.files(m.ID) {
+		text = joined(text, "[file "+f.Name+"]")
+	}
+	return strings.TrimSpace(text)
 }
 
 // place returns the address of the chat or topic alone.

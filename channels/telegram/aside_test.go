@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -41,6 +42,29 @@ func TestGroupTalkComesWithTheNextMessageToTheBot(t *testing.T) {
 		t.Fatal(diff)
 	}
 	g.waitLog("privacy mode hides group messages")
+}
+
+// Talk reads after an edit as it would if it had been written so: with the names of its files, and without
+// what it replies to.
+func TestEditedGroupTalkReadsAsWritten(t *testing.T) {
+	t.Parallel()
+	g, store := newPairing(t)
+	g.store = store
+	g.run(g.channel(func(cfg *telegram.Config) {
+		cfg.Access, cfg.Allow, cfg.Context = "allowlist", []string{"42"}, 5
+	}))
+	pizza := g.srv.Say(group, ada, "Pizza?")
+	reply := telegramtest.ReplyTo(pizza.MessageID)
+	soup := g.srv.Say(group, ada, "Sup", reply)
+	photo := g.srv.Say(group, ada, "this won", telegramtest.WithPhoto([]byte("x")))
+	now := time.Now()
+	g.srv.Edit(group, ada, soup.MessageID, "Soup", now, reply)
+	g.srv.Edit(group, ada, photo.MessageID, "this one", now, telegramtest.WithPhoto([]byte("x")))
+	g.srv.Say(group, ada, "@parley_bot what did we say?")
+	want := "Ada Lovelace: Pizza?\nAda Lovelace: Soup\nAda Lovelace: this one\n  [file photo-3.jpg]"
+	if diff := cmp.Diff(want, g.wait(1)[0].Overheard); diff != "" {
+		t.Fatal(diff)
+	}
 }
 
 func TestGroupTalkIsNotKeptByDefault(t *testing.T) {

@@ -152,14 +152,30 @@ func (c *Channel) isOurs(ctx context.Context, u update) (ours bool, err error) {
 	if id == "" || !u.Message.isGroup() {
 		return false, nil
 	}
+	ours, err = c.hasAlbum(ctx, id)
+	return err == nil && (ours || !c.albums.hold(id, u, time.Now())), err
+}
+
+// isTalk reports whether a message that is not addressed to the bot is group talk, and not of an album of
+// which one message was accepted. The error is the end of ctx.
+func (c *Channel) isTalk(ctx context.Context, m *message) (bool, error) {
+	if !m.isGroup() || m.album() == "" {
+		return m.isGroup(), nil
+	}
+	ours, err := c.hasAlbum(ctx, m.album())
+	return !ours, err
+}
+
+// hasAlbum reports whether a message of an album was accepted. The error is the end of ctx.
+func (c *Channel) hasAlbum(ctx context.Context, id string) (has bool, err error) {
 	err = retry.Persist(ctx, c.log, "read what was accepted of an album", func() error {
-		ours, err = c.messages.HasAlbum(ctx, c.account, id)
+		has, err = c.messages.HasAlbum(ctx, c.account, id)
 		return err
 	})
-	if err != nil && !conversation.IsDamaged(err) {
-		return false, err
+	if conversation.IsDamaged(err) {
+		return false, nil
 	}
-	return ours || !c.albums.hold(id, u, time.Now()), nil
+	return has, err
 }
 
 // noMessages is the store of a channel that has none.

@@ -108,16 +108,28 @@ func (c *Channel) edited(ctx context.Context, me *self, u update) (list []conver
 		return nil, nil
 	}
 	in, ok, err := c.inbound(ctx, me, u, m)
-	if err != nil || !ok || strings.TrimSpace(in.Text) == "" {
+	if err != nil || !ok {
 		return nil, err
 	}
+	text, isTalk := in.Text, false
+	if !c.isFor(me, m) {
+		if isTalk, err = c.isTalk(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	if isTalk {
+		text = m.talk()
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
 	err = retry.Persist(ctx, c.log, "store an edit", func() error {
-		return c.messages.Edit(ctx, c.account, in.SourceID, in.Text, at)
+		return c.messages.Edit(ctx, c.account, in.SourceID, text, at)
 	})
 	if err != nil && !conversation.IsDamaged(err) {
 		return nil, err
 	}
-	if !c.isFor(me, m) || at.Sub(in.At) > editLife {
+	if !c.isFor(me, m) || at.Sub(in.At) > editLife || strings.TrimSpace(in.Text) == "" {
 		return nil, nil
 	}
 	in.NeverCommand = true // a text that becomes a command by an edit is none
