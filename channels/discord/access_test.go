@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -152,6 +153,39 @@ func TestOtherBotsAreAnsweredWhenTheyAreNamed(t *testing.T) {
 	g.srv.Say(general, friend, discordtest.Bot.Mention()+" from a friend")
 	if got := g.wait(1); got[0].Text != "from a friend" {
 		t.Errorf("%q", got[0].Text)
+	}
+}
+
+// Two bots that answer each other stop, until a person writes.
+func TestBotsAloneAreAnsweredTenTimes(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann, friend := g.srv.Person("Ann"), g.srv.OtherBot("Friend")
+	g.cfg.AllowBots, g.cfg.FreeChannels = []string{friend.ID}, []string{general.ID}
+	g.run()
+	want := []string{"hello"}
+	g.srv.Say(general, ann, "hello")
+	for i := range 12 {
+		text := fmt.Sprint("bot ", i)
+		said := g.srv.Say(general, friend, text)
+		g.srv.Edit(said, text+", edited")
+		if i < 10 {
+			want = append(want, text)
+		}
+	}
+	g.srv.Say(general, ann, "stop it, both")
+	g.srv.Say(general, friend, "sorry")
+	want = append(want, "stop it, both", "sorry")
+	var got []string
+	for _, in := range g.wait(len(want)) {
+		got = append(got, strings.TrimSuffix(in.Text, ", edited"))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if n := g.log.count("bots not answered until a person writes"); n != 1 {
+		t.Errorf("the log says it %d times", n)
 	}
 }
 

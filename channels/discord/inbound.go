@@ -13,7 +13,14 @@ import (
 // handleMessage accepts a message that somebody wrote, if it is for the
 // assistant.
 func (in *intake) handleMessage(ctx context.Context, m *message, p *place) error {
-	if why := in.whyIgnored(m, p); why != "" {
+	if m.isWritten() && !m.author().Bot {
+		in.endBotRun(p)
+	}
+	why := in.whyIgnored(m, p)
+	if why == "" && m.author().Bot && !in.answersBot(m, p) {
+		why = "bots alone"
+	}
+	if why != "" {
 		in.Log.Debug("message skipped", "message", m.ID, "channel_id", p.id, "reason", why)
 		in.advance(p, m.ID)
 		return in.overhear(ctx, m, p, why)
@@ -187,7 +194,8 @@ func (in *intake) changed(ctx context.Context, m *message, p *place) error {
 	err := retry.Persist(ctx, in.Log, "store an edit", func() error {
 		return in.Store.Edit(ctx, in.Account(), m.ID, text, at)
 	})
-	if why == "" && at.Sub(bornAt(m.ID)) <= editLife { // it may be one for the bot only now; the store drops it where it is known
+	isRecent := at.Sub(bornAt(m.ID)) <= editLife
+	if why == "" && isRecent && (!m.author().Bot || in.answersBot(m, p)) { // it may be one for the bot only now; the store drops it where it is known
 		inbound := in.inbound(m, p)
 		inbound.NeverCommand = true // what reads like one now was not written as one
 		in.take(inbound, p.id, m.ID)

@@ -31,6 +31,7 @@ type intake struct {
 	batch       []conversation.Inbound
 	accepted    []func() // functions to call once the batch is stored
 	stored      time.Time
+	botRuns     map[string]botRun // by place
 
 	catching     catchUp
 	undocumented map[string]bool // kinds of events that the log has warned of
@@ -40,7 +41,7 @@ type intake struct {
 func (c *Channel) newIntake(accept channels.AcceptFunc) *intake {
 	return &intake{
 		Channel: c, queue: newQueue(), accept: accept, shards: 1,
-		world: newWorld(), seen: map[string]uint64{}, moved: map[string]bool{}, catching: newCatchUp(),
+		world: newWorld(), seen: map[string]uint64{}, moved: map[string]bool{}, botRuns: map[string]botRun{}, catching: newCatchUp(),
 		undocumented: map[string]bool{},
 	}
 }

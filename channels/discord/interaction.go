@@ -31,6 +31,7 @@ func (in *intake) used(ctx context.Context, i *interaction, p *place) error {
 	if err != nil || !ok {
 		return err
 	}
+	in.endBotRun(p)
 	by, as := i.user()
 	inbound := conversation.Inbound{
 		SourceID: sourceID(i.ID),
