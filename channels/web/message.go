@@ -204,11 +204,11 @@ func (c *Channel) edit(r *http.Request, name string) error {
 		return tooLong
 	}
 	in := c.inbound(name, r.PostFormValue("id"), text)
+	c.edits.Lock() // so that nothing is said between the checks and the edit, which a page may send twice
+	defer c.edits.Unlock()
 	if _, err := kept.New(c.Store).Answer(r.Context(), channelName, in.SourceID); !errors.Is(err, kept.ErrNoAnswer) {
 		return err // it was taken, and only its answer was lost
 	}
-	c.edits.Lock() // so that nothing is said between the check and the edit
-	defer c.edits.Unlock()
 	active, old, err := c.editable(r.Context(), name, seq)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -294,6 +295,32 @@ func TestEditReplacesTheLastMessage(t *testing.T) {
 			t.Errorf("the model is still told %q", m.Content)
 		}
 	}
+}
+
+// A page sends an edit again when its request breaks off, also while the gateway still handles the first one.
+func TestAnEditThatComesSeveralTimesIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.ask("twice", "Frist")
+	hold := make(chan struct{})
+	h.model.Reply(func(llmtest.Call) llmtest.Answer { <-hold; return llmtest.Answer{Text: "At last."} })
+	edit := url.Values{"seq": {"1"}, "text": {"First"}, "id": {strings.Repeat("a", 32)}}
+	var sent sync.WaitGroup
+	for range 8 {
+		sent.Go(func() {
+			if status, body := h.post("/chat/twice/edit", edit, false); status != http.StatusAccepted {
+				t.Errorf("it is answered %d: %s", status, body)
+			}
+		})
+	}
+	sent.Wait()
+	other := url.Values{"seq": {"1"}, "text": {"Other"}}
+	if status, _ := h.post("/chat/twice/edit", other, false); status != http.StatusUnprocessableEntity {
+		t.Errorf("another edit meanwhile is answered %d", status)
+	}
+	close(hold)
+	h.await("twice")
+	h.expectMessages("after the edit", "twice", "First 2/2", "At last.")
 }
 
 // While an edit is answered, the page shows it in place of the earlier version.
