@@ -328,6 +328,12 @@ func TestAPhone(t *testing.T) {
 	b.await("getComputedStyle(document.getElementById('side')).visibility === 'hidden'")
 	b.do(chromedp.Click(".open-side"))
 	b.await("getComputedStyle(document.getElementById('side')).visibility === 'visible'")
+	for range 30 { // Tab stays in the drawer, also after its last control
+		b.do(typed("\t"))
+		if eval[bool](b, "document.activeElement.closest('main') !== null") {
+			t.Fatal("Tab has left the open drawer")
+		}
+	}
 	b.do(typed(kb.Escape))
 	b.await("getComputedStyle(document.getElementById('side')).visibility === 'hidden' && document.activeElement.matches('.open-side')")
 

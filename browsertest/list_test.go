@@ -96,9 +96,10 @@ func TestTheListOfChats(t *testing.T) {
 
 	b.do(chromedp.Focus(".side .find input"), typed("feta 142"))
 	b.await("document.querySelector('#found-chats .found a')?.getAttribute('href') === '/chat/chat-142'")
+	b.awaitText("#found-count[role=status]", "More than 20 chats were found.") // for a screen reader
 	b.shot("search-as-typed")
 	b.do(typed(kb.Escape))
-	b.await("document.getElementById('found-chats').hidden && !document.getElementById('chats').hidden")
+	b.await("document.getElementById('found-count').textContent === '' && document.getElementById('found-chats').hidden && !document.getElementById('chats').hidden")
 	b.open(g.URL + "/search?q=feta")
 	b.await("(document.querySelector('#results a[rel=next]')?.scrollIntoView(), document.querySelectorAll('#results .found > li').length > 60)")
 

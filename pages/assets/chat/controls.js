@@ -25,8 +25,12 @@ export function refresh(element) {
 function drawer() {
   const side = document.getElementById("side");
   const opener = document.querySelector(".open-side");
-  const open = (is) => {
+  const show = (is) => {
     document.body.classList.toggle("side-open", is);
+    document.getElementById("main").inert = is; // Tab stays in the drawer
+  };
+  const open = (is) => {
+    show(is);
     if (is) side.querySelector("a, button, input").focus();
     else opener?.focus();
   };
@@ -39,6 +43,7 @@ function drawer() {
       open(false);
     }
   });
+  matchMedia("(min-width: 761px)").addEventListener("change", () => show(false)); // where it is no drawer
   addEventListener("open-side", () => { if (opener?.offsetParent) open(true); });
   addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !document.body.classList.contains("side-open")) return;

@@ -35,12 +35,15 @@ function asOneTypes(field, show) {
     const n = ++asked;
     if (!words) {
       show("", "");
+      announce("");
       return;
     }
     try {
       const answer = await fetch(`/search?q=${encodeURIComponent(words)}`, { headers: { Accept: "application/json" } });
       const { html, next } = await answer.json();
-      if (answer.ok && n === asked) show(html.trim(), words, next);
+      if (!answer.ok || n !== asked) return;
+      show(html.trim(), words, next);
+      announce(words, html, next);
     } catch { /* the server is away: Enter asks for the page */ }
   };
   field.addEventListener("input", () => {
@@ -58,8 +61,21 @@ function asOneTypes(field, show) {
 function nothing(words) {
   const line = document.createElement("p");
   line.className = "none";
-  line.textContent = `Nothing was found for “${words}”.`;
+  line.textContent = nothingFor(words);
   return line;
+}
+
+const nothingFor = (words) => `Nothing was found for “${words}”.`;
+
+// announce tells screen readers how many chats were found.
+function announce(words, html = "", next = "") {
+  const found = document.createElement("template");
+  found.innerHTML = html;
+  const n = found.content.querySelectorAll("li").length;
+  let text = n === 1 ? "1 chat was found." : `${n} chats were found.`;
+  if (next) text = `More than ${text}`;
+  if (n === 0) text = nothingFor(words);
+  document.getElementById("found-count").textContent = words ? text : "";
 }
 
 function more(address) {
