@@ -171,14 +171,9 @@ func (l *loop) whileAsked(intake, runs context.Context, snapshot conversation.Sn
 	if !l.router.questions.has(l.key) { // another process has asked, and may be gone
 		l.router.questions.add(l.key)
 	}
-	var took, later []conversation.Inbound
-	for _, in := range l.allWaiting(intake, snapshot) {
-		if l.unfinished.took(in) {
-			took = append(took, in)
-		} else {
-			later = append(later, in)
-		}
-	}
+	waiting := l.allWaiting(intake, snapshot)
+	took := l.unfinished.takenOf(waiting)
+	later := without(waiting, took)
 	if changed(l.unfinished.Run, took) {
 		l.deps.Log.Info("approval cancelled", "session", l.key, "run", l.unfinished.ID, "reason", "the message was changed")
 		return l.persist(runs, "cancel the questions", func() error { return l.approvals.Cancel(runs, l.unfinished.ID) }) == nil
@@ -300,8 +295,8 @@ func (l *loop) endAskingRun(runs context.Context) bool {
 	if err != nil {
 		return false
 	}
-	took := slices.Clone(l.allWaiting(runs, snapshot))
-	if took = slices.DeleteFunc(took, func(in conversation.Inbound) bool { return !l.unfinished.took(in) }); len(took) == 0 {
+	took := l.unfinished.takenOf(l.allWaiting(runs, snapshot))
+	if len(took) == 0 {
 		return true // they were withdrawn, which ends the run
 	}
 	return l.endAsked(runs, snapshot, took, nil, open)

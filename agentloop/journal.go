@@ -69,6 +69,16 @@ func (u *unfinished) took(in conversation.Inbound) bool {
 	return u.found && slices.ContainsFunc(u.Took, func(m journal.Message) bool { return m.ID == in.ID })
 }
 
+// takenOf returns those of a list of messages that the unfinished run has taken.
+func (u *unfinished) takenOf(list []conversation.Inbound) (taken []conversation.Inbound) {
+	for _, in := range list {
+		if u.took(in) {
+			taken = append(taken, in)
+		}
+	}
+	return taken
+}
+
 // hasCalled reports whether the unfinished run has begun a call of a tool.
 func (u *unfinished) hasCalled() bool {
 	return slices.ContainsFunc(u.Rounds, func(r journal.Round) bool { return len(r.Begun)+len(r.Results) > 0 })

@@ -67,7 +67,7 @@ func (l *loop) post(s signal) {
 		return
 	}
 	l.mail.put(s)
-	if run := l.active.Load(); run != nil {
+	if run := l.active.Load(); run != nil && s.deleted != "" {
 		run.withdraw(s.deleted)
 	}
 	if j := l.join.Load(); j != nil {
@@ -306,7 +306,7 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 // stopWaiting carries out a /stop while no run is under way. It settles the messages that wait before it, and the run
 // that an earlier process has begun. In a group, messages of others than its sender are answered all the same.
 func (l *loop) stopWaiting(intake, runs context.Context, snapshot conversation.Snapshot) bool {
-	begun := slices.DeleteFunc(slices.Clone(snapshot.Waiting), func(in conversation.Inbound) bool { return !l.unfinished.took(in) })
+	begun := l.unfinished.takenOf(snapshot.Waiting)
 	took := slices.Concat(begun, without(settledByStop(snapshot.Waiting), begun))
 	if len(took) == 1 { // there is nothing to stop: the messages that wait are those of others
 		snapshot.Waiting = took

@@ -125,7 +125,7 @@ func TestAThoughtStaysAsTheReaderHasFoldedIt(t *testing.T) {
 	b.clean()
 }
 
-// The stop button is hidden with the answer; who has pressed it by a key goes on in the field.
+// A key that presses the stop button moves the focus to the text field, since the button is hidden with the answer.
 func TestFocusGoesToTheFieldWhenAnAnswerIsStopped(t *testing.T) {
 	t.Parallel()
 	hold, _ := waittest.Gate(t)

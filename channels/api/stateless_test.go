@@ -287,7 +287,7 @@ func TestRequestThatCantBeHonouredIsRefused(t *testing.T) {
 	}
 }
 
-// What an assistant has refused to answer is a part of what was said. -1 is no limit to clients of local servers.
+// The model is sent the refusal of an earlier answer. Clients of local servers send -1 for no limit of tokens.
 func TestRefusalOfAnEarlierAnswerReachesTheModel(t *testing.T) {
 	t.Parallel()
 	g := start(t)

@@ -20,7 +20,7 @@ type botRun struct {
 func (in *intake) endBotRun(p *place) { delete(in.botRuns, p.id) }
 
 // answersBot counts a message of another bot that is for the assistant, and reports whether it is
-// answered. Webhooks are not counted, since they do not read what is answered.
+// answered. Webhooks are not counted, since they read no answers.
 func (in *intake) answersBot(m *message, p *place) bool {
 	run := in.botRuns[p.id]
 	if m.WebhookID != "" || m.ID == run.last {

@@ -93,7 +93,7 @@ func (f *Files) Data(ctx context.Context, id int64) ([]byte, error) {
 
 // ImageAt returns a picture of a message with its bytes. id is the ID of the conversation, and
 // n the place among the message's pictures, from 0. The error is conversation.ErrNotFound if
-// there is none, or if an import has stored one of another type: a browser might execute what it holds.
+// there is none. It is the same for a file of another type that an import has stored as a picture, since a browser might execute it.
 func (f *Files) ImageAt(ctx context.Context, id string, seq int64, n int) (image media.Image, err error) {
 	var column []byte
 	var message int64

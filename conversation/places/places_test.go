@@ -165,8 +165,7 @@ func TestMessageFollowsAPlaceThatMovesAtTheSameMoment(t *testing.T) {
 	}
 }
 
-// A place does not move while another process stores a message there, so that whoever moves it finds the message in the place's own
-// session.
+// The move of a place waits for another process that stores a message there, and then finds the message in the place's own session.
 func TestMoveOfAPlaceWaitsForMessagesUnderWay(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]func(context.Context, db.Tx) error{
@@ -351,8 +350,8 @@ func TestAdoptPlaceTakesConversationsFromBeforeTheMoveWasKnown(t *testing.T) {
 	}
 }
 
-// What was asked and chosen in the place while its move was not known is seen and goes on in the session
-// that it belongs to.
+// Reminders, model, agent and pin that people set in a place before its move was known go along to the session that the place
+// belongs to.
 func TestAdoptPlaceTakesRemindersAndChoices(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
