@@ -22,8 +22,8 @@ const (
 	fromEnd  = "(" + scroller + ".scrollHeight - " + scroller + ".scrollTop - " + scroller + ".clientHeight)"
 )
 
-// Who reads above is left alone while an answer grows below; who is at the end
-// sees it grow; and who sends something sees that.
+// Who reads above is left alone while an answer grows below, also when the gateway is slow to
+// say that it has the message; who is at the end sees it grow; and who sends something sees that.
 func TestTheReaderIsNotMoved(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -40,11 +40,22 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 	b.say("Write")
 	b.answers(1)
 	b.await(fromEnd + " < 2")
+	eval[bool](b, `(() => {
+		const send = window.fetch;
+		window.fetch = async (...what) => {
+			const answer = await send(...what);
+			await new Promise((goOn) => { window.taken = goOn; });
+			return answer;
+		};
+		return true;
+	})()`)
 	b.say("slow")
-	b.await("!document.getElementById('answer').hidden && " + fromEnd + " < 2")
+	b.await("window.taken && !document.getElementById('answer').hidden && " + fromEnd + " < 2")
 	eval[bool](b, "window.noticed = false, "+scroller+".addEventListener('scroll', () => { window.noticed = true }), ("+scroller+".scrollTop -= 30) > 0")
 	b.await("window.noticed && " + fromEnd + " >= 25") // the page hears of it before this does
 	before := eval[float64](b, scroller+".scrollTop")
+	eval[bool](b, "window.taken(), true")
+	b.await("document.querySelector('form.compose').ariaBusy === 'false'")
 	goOn <- struct{}{}
 	b.answers(2)
 	if after := eval[float64](b, scroller+".scrollTop"); after != before {

@@ -64,6 +64,7 @@ export function startComposer(talk) {
     const message = { id: pending.id, text, seq, files: sent.map(({ file }) => file) };
     form.ariaBusy = "true";
     trouble("");
+    dispatchEvent(new Event("sending"));
     const lost = await unreadable(message.files);
     if (lost) {
       form.ariaBusy = "false";
@@ -97,7 +98,6 @@ export function startComposer(talk) {
     files.drop(sent);
     saveDraft();
     grow();
-    dispatchEvent(new Event("sent"));
   }
 
   // give sends a command for a button, which rests a moment: a double click is
@@ -105,17 +105,17 @@ export function startComposer(talk) {
   async function give(button, command) {
     if (button.disabled) return;
     button.disabled = true;
+    dispatchEvent(new Event("sending"));
     const { why } = await post(`${url}/messages`, formOf({ id: newID(), text: command }));
     trouble(why);
-    if (!why) dispatchEvent(new Event("sent"));
     setTimeout(() => { button.disabled = false; }, why ? 0 : 1000);
   }
   // regenerate asks an earlier message again, which begins another branch.
   async function regenerate(button, entry) {
     button.disabled = true;
+    dispatchEvent(new Event("sending"));
     const { why } = await post(`${url}/edit`, formOf({ id: newID(), text: entry.querySelector(".bubble").textContent, seq: entry.dataset.seq }));
     trouble(why);
-    if (!why) dispatchEvent(new Event("sent"));
     button.disabled = false;
   }
   const stopAnswer = () => give(stop, "/stop");

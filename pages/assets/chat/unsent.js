@@ -115,7 +115,6 @@ export function startUnsent(chat, restore) {
           continue;
         }
         await query("readwrite", (rows) => rows.delete(message.n));
-        if (message.chat === chat) dispatchEvent(new Event("sent"));
       }
     } catch { /* storage may be forbidden */ }
     busy = false;
