@@ -40,22 +40,14 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 	b.say("Write")
 	b.answers(1)
 	b.await(fromEnd + " < 2")
-	eval[bool](b, `(() => {
-		const send = window.fetch;
-		window.fetch = async (...what) => {
-			const answer = await send(...what);
-			await new Promise((goOn) => { window.taken = goOn; });
-			return answer;
-		};
-		return true;
-	})()`)
+	eval[bool](b, holdReplies)
 	b.say("slow")
 	b.await("window.taken && !document.getElementById('answer').hidden && " + fromEnd + " < 2")
 	eval[bool](b, "window.noticed = false, "+scroller+".addEventListener('scroll', () => { window.noticed = true }), ("+scroller+".scrollTop -= 30) > 0")
 	b.await("window.noticed && " + fromEnd + " >= 25") // the page hears of it before this does
 	before := eval[float64](b, scroller+".scrollTop")
 	eval[bool](b, "window.taken(), true")
-	b.await("document.querySelector('form.compose').ariaBusy === 'false'")
+	b.await("window.told")
 	goOn <- struct{}{}
 	b.answers(2)
 	if after := eval[float64](b, scroller+".scrollTop"); after != before {

@@ -61,3 +61,20 @@ func TestUnsentMessagesKeepTheFocus(t *testing.T) {
 	b.answers(1)
 	b.await("document.activeElement.id === 'text-field'")
 }
+
+// A message for which the browser has no room is sent from the page's memory, once the gateway is
+// back.
+func TestUnsentMessageWithoutStorage(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	b.await("document.activeElement.id === 'text-field'")
+	eval[bool](b, `(IDBObjectStore.prototype.put = () => { throw new DOMException("no room", "QuotaExceededError"); }, true)`)
+	g.Kill()
+	b.say("Do not lose me")
+	b.awaitText("#unsent", "Not sent.")
+	g.Start()
+	b.awaitText("#messages .assistant", "To: Do not lose me")
+	b.await("!document.querySelector('#unsent > li')")
+}

@@ -6,19 +6,33 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // holdSending makes the page's next request wait for window.release().
 const holdSending = `(() => {
 	const send = window.fetch;
 	window.fetch = (...request) => new Promise((resolve, reject) => {
-		window.release = () => send(...request).then(resolve, reject);
+		window.release = () => { window.fetch = send; return send(...request).then(resolve, reject); };
 	});
 	return true;
 })()`
 
-// What is written while a message is on its way is neither sent with it nor
-// lost.
+// holdReplies makes the page wait for window.taken() after each request that the gateway has answered. When it
+// has heard of the answer, window.told is true.
+const holdReplies = `(() => {
+	const send = window.fetch;
+	window.fetch = async (...request) => {
+		const answer = await send(...request);
+		await new Promise((goOn) => { window.taken = goOn; });
+		setTimeout(() => { window.told = true; }, 50);
+		return answer;
+	};
+	return true;
+})()`
+
+// Who writes on while a message is on its way has the field for the next one, sees what is not
+// sent yet, and is answered in order.
 func TestWritingOnWhileAMessageIsSent(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, echo)
@@ -27,12 +41,121 @@ func TestWritingOnWhileAMessageIsSent(t *testing.T) {
 	b.await("document.activeElement.id === 'text-field'")
 	eval[bool](b, holdSending)
 	b.do(typed("first"), typed("\r"))
-	b.await("window.release")
-	b.do(chromedp.SetValue("#text-field", "firstand then"))
+	b.await("window.release && document.getElementById('text-field').value === ''")
+	b.do(typed("and then"), typed("\r"))
+	b.await("document.getElementById('text-field').value === ''")
+	b.do(typed("begun"))
+	b.await("document.querySelectorAll('#unsent > li').length === 2")
+	b.awaitText("#unsent > li:last-child", "and thenSending…")
+	b.shot("sending")
 	eval[bool](b, "release() && true")
+	b.await("!document.querySelector('#unsent > li') && document.getElementById('answer').hidden")
+	b.awaitText("#messages .assistant", "To: and then")
+	said := eval[string](b, "[...document.querySelectorAll('#messages .user .bubble')].map((e) => e.textContent).join('|')")
+	if said != "first|and then" {
+		t.Errorf("the chat reads %s", said)
+	}
+	b.await("document.getElementById('text-field').value === 'begun'")
+	b.clean()
+}
+
+// A file that is picked while a message is on its way stays for the next one.
+func TestAFilePickedWhileAMessageIsSentStays(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	eval[bool](b, holdReplies)
+	b.drop("one.txt", "text/plain", "some notes")
+	b.say("first")
 	b.answers(1)
-	b.awaitText("#messages .assistant", "To: first")
-	b.await("document.getElementById('text-field').value === 'and then'")
+	b.await("window.taken")
+	b.drop("two.txt", "text/plain", "other notes")
+	eval[bool](b, "window.taken(), true")
+	b.await("window.told")
+	if got := b.text("#picked"); !strings.HasPrefix(got, "two.txt") {
+		t.Errorf("picked are %q", got)
+	}
+	b.clean()
+}
+
+// What is written while an edit is on its way stays, behind what had been begun before the edit.
+func TestWritingOnWhileAnEditIsSent(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("one")
+	b.answers(1)
+	b.await("document.getElementById('text-field').value === ''")
+	b.do(typed("begun"))
+	eval[bool](b, "document.querySelector('[data-edit]').click() || true")
+	b.await("!document.getElementById('editing').hidden")
+	eval[bool](b, holdReplies)
+	b.say(" two")
+	b.awaitText("#messages .assistant", "To: one two")
+	b.await("window.taken")
+	b.do(typed(" and then"))
+	eval[bool](b, "window.taken(), true")
+	b.await("window.told")
+	if got := eval[string](b, "document.getElementById('text-field').value"); got != "begun and then" {
+		t.Errorf("the field has %q", got)
+	}
+	b.clean()
+}
+
+// A message that is on its way when an edit begins is not back in the field after the edit.
+func TestAnEditBegunWhileAMessageIsSent(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("one")
+	b.answers(1)
+	b.await("document.getElementById('text-field').value === ''")
+	eval[bool](b, holdSending)
+	b.say("two")
+	b.await("window.release")
+	eval[bool](b, "document.querySelector('[data-edit]').click() || true")
+	b.await("!document.getElementById('editing').hidden && document.getElementById('text-field').value === 'one'")
+	eval[bool](b, "release() && true")
+	b.answers(2)
+	b.do(typed(kb.Escape)) // leaves the edit
+	b.await("document.getElementById('editing').hidden")
+	if got := eval[string](b, "document.getElementById('text-field').value"); got != "" {
+		t.Errorf("the field has %q", got)
+	}
+	b.clean()
+}
+
+// An edit that the gateway refuses stays below the chat with the reason, and can be taken up again
+// as an edit.
+func TestARefusedEditCanBeTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("one")
+	b.answers(1)
+	b.do(typed(kb.ArrowUp))
+	b.await("document.getElementById('text-field').value === 'one'")
+	eval[bool](b, `(() => {
+		const send = window.fetch;
+		window.fetch = async () => {
+			window.fetch = send;
+			return new Response(JSON.stringify({ detail: "Not now." }), { status: 409 });
+		};
+		return true;
+	})()`)
+	b.do(typed(" more"), typed("\r"))
+	b.awaitText("#unsent .refused", "Not now.")
+	b.do(chromedp.Click("#unsent [data-restore]"))
+	b.await("!document.querySelector('#unsent > li') && !document.getElementById('editing').hidden && document.getElementById('text-field').value === 'one more'")
+	b.do(typed("\r"))
+	b.awaitText("#messages .assistant", "To: one more")
+	if n := eval[int](b, "document.querySelectorAll('#messages .user').length"); n != 1 {
+		t.Errorf("the chat has %d messages of the person", n)
+	}
 	b.clean()
 }
 

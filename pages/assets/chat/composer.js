@@ -28,21 +28,22 @@ export function startComposer(talk) {
   const files = startFiles(form, field, trouble);
   const completion = startCompletion(field);
   const editing = startEditing(field, grow, trouble);
-  const unsent = startUnsent(url, (message) => {
-    field.value = [message.text, field.value].filter(Boolean).join("\n\n");
-    files.add(message.files ?? []);
+  const unsent = startUnsent(url, restore);
+
+  // restore puts a message back into the field: an edit as an edit, where that can begin.
+  function restore({ text, seq, files: enclosed }) {
+    if (!seq || !editing.begin(document.querySelector(`#messages > .user[data-seq="${seq}"]`), text)) {
+      field.value = [text, field.value].filter(Boolean).join("\n\n");
+    }
+    files.add(enclosed ?? []);
     grow();
     field.focus();
-  });
+  }
 
-  let sending = ""; // what was written of the message that is on its way and kept meanwhile
-  let pending = null; // the message that was sent and not yet taken: a repeat is the same one
-
-  // saveDraft keeps what is written for a reload of the page, without what is on its way.
+  // saveDraft keeps what is written for a reload of the page. A message that is not yet kept as
+  // an unsent one is still a draft.
   function saveDraft() {
-    if (editing.seq()) return;
-    const isOnItsWay = sending && field.value.startsWith(sending);
-    keep(draftKey(), isOnItsWay ? field.value.slice(sending.length).trimStart() : field.value);
+    if (!editing.seq() && form.ariaBusy !== "true") keep(draftKey(), field.value);
   }
 
   function grow() {
@@ -53,51 +54,35 @@ export function startComposer(talk) {
     send.disabled = !field.value.trim() && !files.picked().length;
   }
 
+  // submit keeps what is written, and the files with it, among the unsent messages, from where
+  // it is sent. The field is free for the next one at once.
   async function submit() {
-    const written = field.value;
-    const text = written.trim();
-    const sent = editing.seq() ? [] : files.picked();
-    if ((!text && !sent.length) || form.ariaBusy === "true") return;
+    const text = field.value.trim();
     const seq = editing.seq();
-    const content = JSON.stringify([text, seq, sent.map(({ file }) => [file.name, file.size, file.lastModified])]);
-    if (pending?.content !== content) pending = { content, id: newID() };
-    const message = { id: pending.id, text, seq, files: sent.map(({ file }) => file) };
+    const picked = seq ? [] : files.picked();
+    if ((!text && !picked.length) || form.ariaBusy === "true") return;
+    const message = { id: newID(), text, seq, files: picked.map(({ file }) => file) };
     form.ariaBusy = "true";
     trouble("");
     dispatchEvent(new Event("sending"));
+    if (seq) editing.end();
+    else field.value = "";
+    files.drop(picked);
+    grow();
     const lost = await unreadable(message.files);
+    if (!lost) await unsent.keep(message);
+    form.ariaBusy = "false";
     if (lost) {
-      form.ariaBusy = "false";
+      restore(message);
       trouble(lost);
       return;
     }
-    let row = seq ? undefined : await unsent.begin(message); // an edit must not be sent twice
     if (location.pathname !== url) { // a new chat has an address from its first message on
       keep(draftKey(), "");
       history.replaceState(null, "", url);
     }
-    if (row !== undefined) sending = written;
     saveDraft();
-    let { why, later } = unsent.waiting() ? { why: "Earlier messages wait.", later: true } : await post(`${url}/${seq ? "edit" : "messages"}`, formOf(message));
-    if (why && later) {
-      row ??= await unsent.begin(message);
-      why = row === undefined ? `${why} Your message is still here; send it again when the connection is back.` : "";
-    }
-    await unsent.end(row, later);
-    form.ariaBusy = "false";
-    sending = "";
-    if (why) {
-      saveDraft();
-      trouble(why);
-      return;
-    }
-    pending = null;
-    // What was written or picked meanwhile stays.
-    if (field.value.startsWith(written)) field.value = field.value.slice(written.length).trimStart();
-    if (seq && seq === editing.seq()) editing.end();
-    files.drop(sent);
-    saveDraft();
-    grow();
+    unsent.flush();
   }
 
   // give sends a command for a button, which rests a moment: a double click is
@@ -200,7 +185,7 @@ function startEditing(field, changed, trouble) {
   return {
     seq: () => seq,
     end,
-    begin(entry = [...document.querySelectorAll("#messages > .user")].pop()) {
+    begin(entry = [...document.querySelectorAll("#messages > .user")].pop(), text = entry?.querySelector(".bubble").textContent) {
       if (!entry?.dataset.seq || entry.dataset.seq === "0") return false;
       if (document.getElementById("waiting").children.length) {
         trouble("The assistant is at work. Stop it first (Esc), or wait for its answer.");
@@ -208,7 +193,7 @@ function startEditing(field, changed, trouble) {
       }
       if (!seq) begun = field.value;
       seq = entry.dataset.seq;
-      field.value = entry.querySelector(".bubble").textContent;
+      field.value = text;
       bar.hidden = false;
       field.focus();
       field.setSelectionRange(field.value.length, field.value.length);

@@ -101,5 +101,5 @@ export function startFiles(form, field, trouble) {
     field.dispatchEvent(new Event("input"));
   }
 
-  return { picked: () => picked, add, drop };
+  return { picked: () => [...picked], add, drop };
 }

@@ -13,6 +13,7 @@ const refused = 5000; // ms until the next attempt after the server has refused 
 export function startStream(talk, composer) {
   const following = follow(document.getElementById("scroll"), document.getElementById("to-end"));
   addEventListener("sending", following.toEnd); // and not when it is sent: by then the reader may have moved up again
+  addEventListener("grown", following.stay);
   const view = new View(talk);
   connect(talk, (update) => {
     view.apply(update);

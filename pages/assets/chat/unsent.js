@@ -1,9 +1,10 @@
 // Messages that the gateway has not taken yet. They are kept in the browser's database, with
-// their files, from before they are sent on, so that a reload in between loses none. Those
-// that could not be sent are sent in order when the gateway can be reached again. Each has an
-// id by which the gateway takes it once, however often it is sent.
+// their files, from before they are sent on, so that a reload in between loses none. They are
+// sent in order, those that could not be sent when the gateway can be reached again. Each has
+// an id by which the gateway takes it once, however often it is sent.
 
 const retryAfter = 10_000; // ms between attempts while messages wait
+const patience = 600; // ms after which a message that is on its way is shown
 const name = "parley";
 const store = "unsent";
 
@@ -28,6 +29,29 @@ async function query(mode, ask) {
     transaction.oncomplete = () => resolve(request.result);
     transaction.onabort = () => reject(transaction.error);
   });
+}
+
+// What the browser has no room for, or forbids to store, is kept as long as the page is open.
+const memory = new Map();
+addEventListener("beforeunload", (event) => { if (memory.size) event.preventDefault(); });
+
+async function all() {
+  const stored = await query("readonly", (rows) => rows.getAll()).catch(() => []);
+  return [...stored, ...memory.values()];
+}
+
+async function put(message) {
+  if (!memory.has(message.n)) {
+    try {
+      await query("readwrite", (rows) => rows.put(message));
+      return;
+    } catch { message.n ??= message.id; }
+  }
+  memory.set(message.n, message);
+}
+
+async function remove(n) {
+  if (!memory.delete(n)) await query("readwrite", (rows) => rows.delete(n)).catch(() => {}); // a repeat is taken once
 }
 
 // post sends a form's data. It returns what went wrong, in words, "" if nothing did, and
@@ -62,27 +86,24 @@ export function formOf({ id, text, seq, files }) {
 // chats. restore puts a message back into the field.
 export function startUnsent(chat, restore) {
   const list = document.getElementById("unsent");
-  let busy = false;
+  let isSending = false;
+  let isReached = true; // the gateway, with the last attempt
   let timer;
   let shown = "";
-  const underWay = new Set(); // rows of messages that this page is sending for the first time
-
-  const unsent = async () => (await query("readonly", (rows) => rows.getAll())).filter(({ n }) => !underWay.has(n));
 
   async function show() {
-    let messages = [];
-    try { messages = await unsent(); } catch { /* storage may be forbidden */ }
+    const messages = await all();
     const here = messages.filter((message) => message.chat === chat);
-    const now = JSON.stringify(here.map(({ n, why }) => [n, why]));
+    const now = JSON.stringify([isReached, here.map(({ n, why }) => [n, why])]);
     if (now !== shown) {
       const focused = list.contains(document.activeElement);
       list.replaceChildren(...here.map(element));
       if (focused) document.getElementById("text-field").focus();
+      dispatchEvent(new Event("grown"));
     }
     shown = now;
     clearTimeout(timer);
     if (messages.some((message) => !message.why)) timer = setTimeout(flush, retryAfter);
-    return messages;
   }
 
   function element(message) {
@@ -91,9 +112,13 @@ export function startUnsent(chat, restore) {
     item.querySelector(".bubble").textContent = [message.text, ...names].filter(Boolean).join("\n");
     if (message.why) item.querySelector("[data-why]").textContent = message.why;
     item.classList.toggle("refused", Boolean(message.why));
-    item.querySelector("[data-again]").addEventListener("click", () => flush(true));
-    item.querySelector("[data-restore]").addEventListener("click", async () => {
-      await query("readwrite", (rows) => rows.delete(message.n));
+    if (isReached && !message.why) {
+      item.querySelector("[data-why]").textContent = "Sending…";
+      for (const button of item.querySelectorAll("button")) button.remove();
+    }
+    item.querySelector("[data-again]")?.addEventListener("click", () => flush(true));
+    item.querySelector("[data-restore]")?.addEventListener("click", async () => {
+      await remove(message.n);
       restore(message);
       show();
     });
@@ -102,49 +127,32 @@ export function startUnsent(chat, restore) {
 
   // flush sends what waits, in order, until the gateway can't be reached. A message that the
   // gateway has refused is sent again only when somebody says so.
-  async function flush(all) {
-    if (busy) return;
-    busy = true;
-    try {
-      for (const message of await unsent()) {
-        if (message.why && all !== true) continue;
-        const { why, later } = await post(`${message.chat}/${message.seq ? "edit" : "messages"}`, formOf(message));
-        if (why && later) break;
-        if (why) {
-          await query("readwrite", (rows) => rows.put({ ...message, why }));
-          continue;
-        }
-        await query("readwrite", (rows) => rows.delete(message.n));
-      }
-    } catch { /* storage may be forbidden */ }
-    busy = false;
+  async function flush(again) {
+    const late = setTimeout(show, patience);
+    if (isSending) return;
+    isSending = true;
+    const tried = new Set();
+    const next = async () => (await all()).find(({ n, why }) => !tried.has(n) && (!why || again === true));
+    for (let message = await next(); message; message = await next()) {
+      tried.add(message.n);
+      const { why, later } = await post(`${message.chat}/${message.seq ? "edit" : "messages"}`, formOf(message));
+      isReached = !later;
+      if (later) break;
+      if (why) await put({ ...message, why });
+      else await remove(message.n);
+      if (why || list.firstElementChild) await show();
+    }
+    clearTimeout(late);
+    isSending = false;
+    const before = shown;
     await show();
+    const why = list.lastElementChild?.querySelector("[data-why]").textContent;
+    if (why && shown !== before) document.getElementById("said").textContent = why;
   }
 
   addEventListener("online", flush);
   addEventListener("connected", flush); // the stream of the chat is there again
   flush();
 
-  return {
-    waiting: () => list.querySelector(":scope > :not(.refused)") !== null,
-    // begin keeps a message that is about to be sent, and returns its row, undefined where
-    // the browser forbids storage.
-    async begin(message) {
-      try {
-        const row = await query("readwrite", (rows) => rows.add({ ...message, chat }));
-        underWay.add(row);
-        return row;
-      } catch { return undefined; }
-    },
-    // end says that an attempt to send the message of a row is over, and whether another one
-    // follows.
-    async end(row, later) {
-      if (row === undefined) return;
-      if (!later) await query("readwrite", (rows) => rows.delete(row)).catch(() => {}); // a repeat is taken once
-      underWay.delete(row);
-      await show();
-      if (later) document.getElementById("said").textContent = list.lastElementChild?.querySelector("[data-why]").textContent ?? "";
-    },
-    flush,
-  };
+  return { keep: (message) => put({ ...message, chat }), flush };
 }
