@@ -78,3 +78,28 @@ func TestUnsentMessageWithoutStorage(t *testing.T) {
 	b.awaitText("#messages .assistant", "To: Do not lose me")
 	b.await("!document.querySelector('#unsent > li')")
 }
+
+// A message that is taken back into the field while the page sends it again is sent, and not in the
+// field as well.
+func TestAMessageIsNotTakenBackWhileItIsSent(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	eval[bool](b, "(window.load = window.fetch, window.fetch = () => Promise.reject(new TypeError('away')), true)")
+	b.say("Once")
+	b.awaitText("#unsent .bubble", "Once")
+	b.awaitText("#unsent", "Not sent.")
+	eval[bool](b, "(window.fetch = window.load, true)")
+	eval[bool](b, holdSending)
+	b.do(chromedp.Click("#unsent [data-again]"))
+	b.await("window.release")
+	b.do(chromedp.Click("#unsent [data-restore]"))
+	eval[bool](b, "release() && true")
+	b.answers(1)
+	b.await("!document.querySelector('#unsent > li')")
+	if got := eval[string](b, "document.getElementById('text-field').value"); got != "" {
+		t.Errorf("the field has %q", got)
+	}
+	b.clean()
+}

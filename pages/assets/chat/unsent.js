@@ -88,6 +88,7 @@ export function startUnsent(chat, restore) {
   const list = document.getElementById("unsent");
   let isSending = false;
   let isReached = true; // the gateway, with the last attempt
+  let underWay = {}; // the number of the message that is being sent, and the promise of that
   let timer;
   let shown = "";
 
@@ -117,12 +118,27 @@ export function startUnsent(chat, restore) {
       for (const button of item.querySelectorAll("button")) button.remove();
     }
     item.querySelector("[data-again]")?.addEventListener("click", () => flush(true));
-    item.querySelector("[data-restore]")?.addEventListener("click", async () => {
+    item.querySelector("[data-restore]")?.addEventListener("click", () => takeBack(message));
+    return item;
+  }
+
+  // takeBack puts a message back into the field, unless the gateway has just taken it.
+  async function takeBack(message) {
+    if (underWay.n === message.n) await underWay.end;
+    if ((await all()).some(({ n }) => n === message.n)) {
       await remove(message.n);
       restore(message);
-      show();
-    });
-    return item;
+    }
+    show();
+  }
+
+  // send sends a message once, and returns whether the gateway was reached.
+  async function send(message) {
+    const { why, later } = await post(`${message.chat}/${message.seq ? "edit" : "messages"}`, formOf(message));
+    isReached = !later;
+    if (isReached && why) await put({ ...message, why });
+    else if (isReached) await remove(message.n);
+    return isReached;
   }
 
   // flush sends what waits, in order, until the gateway can't be reached. A message that the
@@ -135,13 +151,11 @@ export function startUnsent(chat, restore) {
     const next = async () => (await all()).find(({ n, why }) => !tried.has(n) && (!why || again === true));
     for (let message = await next(); message; message = await next()) {
       tried.add(message.n);
-      const { why, later } = await post(`${message.chat}/${message.seq ? "edit" : "messages"}`, formOf(message));
-      isReached = !later;
-      if (later) break;
-      if (why) await put({ ...message, why });
-      else await remove(message.n);
-      if (why || list.firstElementChild) await show();
+      underWay = { n: message.n, end: send(message) };
+      if (!await underWay.end) break;
+      if (list.firstElementChild) await show();
     }
+    underWay = {};
     clearTimeout(late);
     isSending = false;
     const before = shown;
