@@ -3,6 +3,7 @@ package browsertest
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -195,6 +196,29 @@ func TestChangesInTheListAreUndone(t *testing.T) {
 	listed("open", "feta 1, feta 2, feta 4")
 	b.do(chromedp.Focus("#chats a[aria-current]"), typed("z", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 	listed("open", "feta 1, feta 2, feta 3, feta 4")
+	b.clean()
+}
+
+// What has changed in the list while a chat was being renamed is shown afterwards.
+func TestTheListCatchesUpAfterARenaming(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b, two := openTab(t), openTab(t)
+	b.open(g.URL)
+	b.say("one")
+	b.answers(1)
+	b.lineMenu("one", "rename")
+	b.await("document.activeElement.matches('#chats li input')")
+	two.open(g.URL)
+	two.say("two")
+	two.answers(1)
+	eval[bool](b, "(fetch(location.pathname + '/messages', { method: 'POST', headers: { Accept: 'application/json' }, body: new URLSearchParams({ text: '/status', id: 'status-1' }) }), true)")
+	b.awaitText("#messages .asked", "/status") // with which the list has come too
+	b.do(typed(kb.Escape))
+	b.await("!document.querySelector('#chats li input')")
+	if got := b.text("#chats [data-list=open]"); !strings.Contains(got, "two") {
+		t.Errorf("the list has %q", got)
+	}
 	b.clean()
 }
 

@@ -14,6 +14,7 @@ const older = { open: [], archived: [] }; // lines of further pages, which stay 
 const next = {}; // addresses of the pages that follow those
 const loading = {}; // by list: a further page is on its way
 let selected = null; // addresses of chats while several are chosen
+let missed = null; // the first page as it came while a chat was being renamed
 
 const hrefOf = (line) => line.querySelector("a").getAttribute("href");
 const titleOf = (line) => line.querySelector("a span").textContent;
@@ -62,7 +63,11 @@ export function startList() {
 
 // showList replaces the first page of the list.
 export function showList(html) {
-  if (chats.querySelector("input")) return; // somebody is renaming a chat: the next change shows the list
+  if (chats.querySelector("input")) { // somebody is renaming a chat
+    missed = html;
+    return;
+  }
+  missed = null;
   const open = chats.querySelector("details")?.open;
   const focus = heldFocus();
   chats.innerHTML = html; // the same for all pages
@@ -268,6 +273,7 @@ function rename(line) {
       changes.make([{ ...before, action: "rename", fields: { title } }], () => `“${before.title}” is now “${title}”.`);
     }
     if (byKey) link.focus();
+    if (missed !== null) showList(missed);
   };
   field.addEventListener("blur", () => end(true));
   field.addEventListener("keydown", (event) => {
