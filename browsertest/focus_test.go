@@ -142,3 +142,26 @@ func TestFocusGoesToTheFieldWhenAnAnswerIsStopped(t *testing.T) {
 	b.await("document.activeElement.id === 'text-field'")
 	b.clean()
 }
+
+// The button that undoes a change does not take the focus from what somebody has gone on to meanwhile, as on
+// a slow connection.
+func TestUndoDoesNotTakeTheFocus(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("one")
+	b.answers(1)
+	b.await("document.getElementById('text-field').value === ''")
+	b.openLineMenu("one")
+	eval[bool](b, holdReplies)
+	b.do(typed(kb.ArrowDown), typed(kb.Enter)) // Pin
+	b.await("window.taken")
+	b.do(chromedp.Focus("#text-field"))
+	eval[bool](b, "window.taken(), true")
+	b.awaitText("#toast", "“one” was pinned.")
+	if !eval[bool](b, "document.activeElement.id === 'text-field'") {
+		t.Error("the field has lost the focus")
+	}
+	b.clean()
+}

@@ -223,7 +223,7 @@ async function perform(what, byKey) {
     case "select": select([hrefOf(line)]); return;
     case "delete": remove([line]); break;
   }
-  if (byKey) toast.focus();
+  if (byKey && (document.activeElement === document.body || menu.contains(document.activeElement))) toast.focus(); // else somebody went on meanwhile
 }
 
 const target = (line) => ({ url: hrefOf(line), title: titleOf(line) });
