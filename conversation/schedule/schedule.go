@@ -5,6 +5,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -86,11 +87,29 @@ func Repeated(at, rule string, zone *time.Location, now time.Time) (Schedule, er
 	if err := s.check(); err != nil {
 		return Schedule{}, err
 	}
+	if clock, ok := parseClock(at); ok && !clock.Equal(clockOf(start)) {
+		s.Rule = withClock(rule, clock)
+	}
 	first, ok := s.Next(now)
 	if !ok {
 		return Schedule{}, fmt.Errorf("the rule %s has no time after %s", rule, now.In(zone).Format(ShownForm))
 	}
 	return s, checkAhead(first, now)
+}
+
+// withClock returns a rule that says at which hour and minute it is due. It is for a rule whose first time is left out by daylight
+// saving time: the clock shows another one then. One by hours goes on from there.
+func withClock(rule string, clock time.Time) string {
+	if strings.Contains(rule, "FREQ=HOURLY") {
+		return rule
+	}
+	if !strings.Contains(rule, "BYHOUR=") {
+		rule += fmt.Sprintf(";BYHOUR=%d", clock.Hour())
+	}
+	if !strings.Contains(rule, "BYMINUTE=") {
+		rule += fmt.Sprintf(";BYMINUTE=%d", clock.Minute())
+	}
+	return rule
 }
 
 func checkAhead(first, now time.Time) error {
@@ -101,10 +120,8 @@ func checkAhead(first, now time.Time) error {
 }
 
 func parse(at string, zone *time.Location) (time.Time, error) {
-	for _, form := range []string{localForm, "2006-01-02T15:04:05", "2006-01-02 15:04"} {
-		if t, err := time.ParseInLocation(form, strings.TrimSpace(at), zone); err == nil {
-			return t, nil
-		}
+	if t, ok := parseClock(at); ok {
+		return byClock(t, zone), nil
 	}
 	if t, err := time.Parse(time.RFC3339, strings.TrimSpace(at)); err == nil {
 		return t.In(zone), nil
@@ -112,36 +129,46 @@ func parse(at string, zone *time.Location) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no date and time such as 2026-11-23T09:00", at)
 }
 
+// parseClock returns a date and time without a zone, as clockOf does.
+func parseClock(at string) (t time.Time, ok bool) {
+	for _, form := range []string{localForm, "2006-01-02T15:04:05", "2006-01-02 15:04"} {
+		if t, err := time.Parse(form, strings.TrimSpace(at)); err == nil {
+			return t, true
+		}
+	}
+	return t, false
+}
+
+// clockOf returns the date and time that a clock shows at t in the zone of t, as if they were those of UTC.
+func clockOf(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return t.Add(time.Duration(offset) * time.Second).UTC()
+}
+
+// byClock returns when the clock of a zone shows the date and time of t. Where daylight saving time leaves them out,
+// it is as much later as the clock is set forward.
+func byClock(t time.Time, zone *time.Location) time.Time {
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	at := time.Date(year, month, day, hour, minute, second, 0, zone)
+	return at.Add(max(0, t.Sub(clockOf(at)))) // in America, time.Date returns an earlier time
+}
+
 // Next returns the first time after another one. ok is false when there is none.
 func (s Schedule) Next(after time.Time) (next time.Time, ok bool) {
-	if s.Rule == "" {
-		return s.Start, s.Start.After(after)
+	for next := range s.times() {
+		if next.After(after) {
+			return next, true
+		}
 	}
-	rule, err := s.parsed()
-	if err != nil {
-		return time.Time{}, false
-	}
-	next = rule.After(after, false)
-	return next, !next.IsZero()
+	return time.Time{}, false
 }
 
 // Missed returns how many times of the schedule are after one time and not after another, up
 // to most.
 func (s Schedule) Missed(after, until time.Time, most int) (n int) {
-	if s.Rule == "" {
-		if s.Start.After(after) && !s.Start.After(until) {
-			n = min(1, most)
-		}
-		return n
-	}
-	rule, err := s.parsed()
-	if err != nil {
-		return 0
-	}
-	times := rule.Iterator()
-	for n < most {
-		next, ok := times()
-		if !ok || next.After(until) {
+	for next := range s.times() {
+		if n >= most || next.After(until) {
 			break
 		}
 		if next.After(after) {
@@ -151,23 +178,87 @@ func (s Schedule) Missed(after, until time.Time, most int) (n int) {
 	return n
 }
 
-func (s Schedule) parsed() (*rrule.RRule, error) {
-	option, err := rrule.StrToROptionInLocation(s.Rule, s.Start.Location())
-	if err != nil {
-		return nil, err
+// times returns the times of the schedule. They are in order, except that those in the hour that daylight saving
+// time leaves out come before the ones of the hour after it.
+func (s Schedule) times() iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		if s.Rule == "" {
+			yield(s.Start)
+			return
+		}
+		rule, count, err := s.parsed()
+		if err != nil {
+			return
+		}
+		all := rule.Iterator()
+		for n := 0; count == 0 || n < count; {
+			t, ok := all()
+			if !ok {
+				return
+			}
+			at := byClock(t.AddDate(-searchYears, 0, 0), s.Start.Location())
+			if at.Before(s.Start.Truncate(time.Second)) {
+				continue
+			}
+			if n++; !yield(at) {
+				return
+			}
+		}
 	}
-	option.Dtstart = s.Start
-	if untilDay.MatchString(s.Rule) {
-		option.Until = option.Until.AddDate(0, 0, 1).Add(-time.Second)
-	}
-	if err := checkEnds(*option); err != nil {
-		return nil, err
-	}
-	return rrule.NewRRule(*option)
 }
 
-// untilDay matches rules that end with a day, which counts in full.
-var untilDay = regexp.MustCompile(`(^|;)UNTIL=\d{8}(;|$)`)
+// searchYears is how many years later the library searches for the times of a rule. It searches until the year 9999, which takes
+// long for a rule that is never due. The calendar repeats itself every 400 years.
+const searchYears = 19 * 400
+
+// parsed returns the rule for the library, and how many times it has; 0 = no limit. The library computes with what a clock shows,
+// searchYears later.
+func (s Schedule) parsed() (rule *rrule.RRule, count int, err error) {
+	option, err := rrule.StrToROption(s.Rule)
+	if err != nil {
+		return nil, 0, err
+	}
+	start := clockOf(s.Start).AddDate(searchYears, 0, 0)
+	option.Dtstart = start
+	if option.Freq < rrule.HOURLY { // a time that daylight saving time leaves out is before the one that the clock shows instead
+		option.Dtstart = start.Add(-time.Duration(start.Hour())*time.Hour - time.Duration(start.Minute())*time.Minute)
+		option.Byhour, option.Byminute = orOne(option.Byhour, start.Hour()), orOne(option.Byminute, start.Minute())
+	}
+	if !option.Until.IsZero() {
+		option.Until = s.until(option.Until).AddDate(searchYears, 0, 0)
+	}
+	count, option.Count = option.Count, 0
+	if err := checkEnds(*option); err != nil {
+		return nil, 0, err
+	}
+	rule, err = rrule.NewRRule(*option)
+	return rule, count, err
+}
+
+// orOne returns a list, or one number where the list is empty.
+func orOne(list []int, number int) []int {
+	if len(list) == 0 {
+		return []int{number}
+	}
+	return list
+}
+
+// until returns the last date and time of a rule by the clock of its zone.
+func (s Schedule) until(t time.Time) time.Time {
+	switch {
+	case untilDay.MatchString(s.Rule):
+		return t.AddDate(0, 0, 1).Add(-time.Second)
+	case untilUTC.MatchString(s.Rule):
+		return clockOf(t.In(s.Start.Location()))
+	}
+	return t
+}
+
+// untilDay matches rules that end with a day, which counts in full, and untilUTC those that end with a time of UTC.
+var (
+	untilDay = regexp.MustCompile(`(^|;)UNTIL=\d{8}(;|$)`)
+	untilUTC = regexp.MustCompile(`(^|;)UNTIL=\d{8}T\d{6}Z(;|$)`)
+)
 
 // checkEnds returns an error for a rule of which the library would search the next time for ever.
 func checkEnds(o rrule.ROption) error {
@@ -230,7 +321,12 @@ func (s Schedule) check() error {
 	if option.Freq > rrule.MONTHLY && slices.ContainsFunc(option.Byweekday, numbered) {
 		return fmt.Errorf("a day of BYDAY can have a number, such as 1MO for the first Monday, only with FREQ=MONTHLY or YEARLY, and not with %s", option.Freq)
 	}
-	if _, err := s.parsed(); err != nil {
+	const weeks = 5 // of a month
+	late := func(day rrule.Weekday) bool { return day.N() > weeks || day.N() < -weeks }
+	if (option.Freq == rrule.MONTHLY || len(option.Bymonth) > 0) && slices.ContainsFunc(option.Byweekday, late) { // the library would panic
+		return fmt.Errorf("the number of a day in BYDAY is at most %d, as no month has more of it", weeks)
+	}
+	if _, _, err := s.parsed(); err != nil {
 		return fmt.Errorf("the rule %s can't be used: %w", s.Rule, err)
 	}
 	return s.checkPace()
@@ -238,17 +334,14 @@ func (s Schedule) check() error {
 
 // checkPace looks at the first times of a rule.
 func (s Schedule) checkPace() error {
-	const looked = 100
-	last, ok := s.Next(s.Start.Add(-time.Second))
-	for range looked {
-		if !ok {
-			return nil
-		}
-		var next time.Time
-		if next, ok = s.Next(last); ok && next.Sub(last) < MinInterval {
+	n, last := 0, time.Time{}
+	for next := range s.times() {
+		if n > 0 && next.After(last) && next.Sub(last) < MinInterval {
 			return fmt.Errorf("the rule is due more often than every %d minutes", int(MinInterval.Minutes()))
 		}
-		last = next
+		if n, last = n+1, next; n > 100 {
+			break
+		}
 	}
 	return nil
 }

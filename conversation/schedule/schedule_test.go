@@ -61,9 +61,63 @@ func TestDaylightSaving(t *testing.T) {
 
 func TestOnceInTheSkippedHour(t *testing.T) {
 	t.Parallel()
-	s, err := Once("2026-03-29T02:30", berlin(t), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
-	if got := s.Start.Format(time.RFC3339); err != nil || got != "2026-03-29T03:30:00+02:00" {
-		t.Errorf("%s, %v", got, err)
+	for zone, tt := range map[string]struct{ at, want string }{
+		"Europe/Berlin":    {"2026-03-29T02:30", "2026-03-29T03:30:00+02:00"},
+		"America/New_York": {"2026-03-08T02:30", "2026-03-08T03:30:00-04:00"},
+	} {
+		in, err := Zone(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Once(tt.at, in, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+		if got := s.Start.Format(time.RFC3339); err != nil || got != tt.want {
+			t.Errorf("%s: %s, %v", zone, got, err)
+		}
+	}
+}
+
+// A reminder whose first time is in the hour that is left out comes an hour later on that day alone, and not on all days
+// from then on. Each of its times counts, and the day on which it begins stays the same.
+func TestRepeatedFromTheSkippedHour(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		zone, at, rule string
+		want           []string
+	}{
+		"Berlin": {"Europe/Berlin", "2026-03-29T02:30", "FREQ=DAILY;COUNT=3",
+			[]string{"2026-03-29T03:30:00+02:00", "2026-03-30T02:30:00+02:00", "2026-03-31T02:30:00+02:00", ""}},
+		"New York": {"America/New_York", "2026-03-08T02:30", "FREQ=DAILY",
+			[]string{"2026-03-08T03:30:00-04:00", "2026-03-09T02:30:00-04:00"}},
+		"New York, from the day before": {"America/New_York", "2026-03-07T02:30", "FREQ=DAILY",
+			[]string{"2026-03-07T02:30:00-05:00", "2026-03-08T03:30:00-04:00", "2026-03-09T02:30:00-04:00"}},
+		"New York, by hours": {"America/New_York", "2026-03-08T00:30", "FREQ=HOURLY",
+			[]string{"2026-03-08T00:30:00-05:00", "2026-03-08T01:30:00-05:00", "2026-03-08T03:30:00-04:00", "2026-03-08T04:30:00-04:00"}},
+		"Cairo, at midnight": {"Africa/Cairo", "2026-04-24T00:00", "FREQ=WEEKLY",
+			[]string{"2026-04-24T01:00:00+03:00", "2026-05-01T00:00:00+03:00"}},
+		"an hour of the rule": {"Europe/Berlin", "2026-03-29T02:30", "FREQ=DAILY;BYHOUR=1,2,9",
+			[]string{"2026-03-29T03:30:00+02:00", "2026-03-29T09:30:00+02:00", "2026-03-30T01:30:00+02:00"}},
+		"until its hour": {"America/New_York", "2026-03-07T02:30", "FREQ=DAILY;UNTIL=20260308T023000",
+			[]string{"2026-03-07T02:30:00-05:00", "2026-03-08T03:30:00-04:00", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			zone, err := Zone(tt.zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+			s, err := Repeated(tt.at, tt.rule, zone, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Start = time.UnixMilli(s.Start.UnixMilli()).In(zone) // as it is stored
+			for _, want := range tt.want {
+				next, ok := s.Next(now)
+				if got := next.Format(time.RFC3339); got != want && (ok || want != "") {
+					t.Errorf("after %s: %s, want %q", now, got, want)
+				}
+				now = next
+			}
+		})
 	}
 }
 
@@ -89,6 +143,9 @@ func TestImpossibleSchedulesAreExplained(t *testing.T) {
 		"no interval":     {"2026-11-23T09:00", "FREQ=DAILY;INTERVAL=0", "INTERVAL must be at least 1, and is 0"},
 		"a week's first":  {"2026-11-23T09:00", "FREQ=WEEKLY;BYDAY=1MO", "only with FREQ=MONTHLY or YEARLY, and not with WEEKLY"},
 		"a day's last":    {"2026-11-23T09:00", "FREQ=DAILY;BYDAY=-1FR", "only with FREQ=MONTHLY or YEARLY, and not with DAILY"},
+		"a sixth Monday":  {"2026-11-23T09:00", "FREQ=MONTHLY;BYDAY=6MO", "at most 5"},
+		"a month's week":  {"2026-11-23T09:00", "FREQ=YEARLY;BYDAY=53MO;BYMONTH=2", "at most 5"},
+		"a month's end":   {"2026-11-23T09:00", "FREQ=YEARLY;BYDAY=-53MO;BYMONTH=2", "at most 5"},
 		"another start":   {"2026-11-23T09:00", "FREQ=DAILY;DTSTART=20300101T000000Z", "can't have DTSTART: at says"},
 		"a calendar":      {"2026-11-23T09:00", "DTSTART:20300101T000000Z\nRRULE:FREQ=DAILY", "can't have DTSTART: at says"},
 	} {
@@ -215,6 +272,31 @@ func TestMissedTimesAreCountedInOnePass(t *testing.T) {
 	})
 	if missed > 30*next {
 		t.Errorf("counting takes %s, and the search for one time %s", missed, next)
+	}
+}
+
+// The search for the next time of a rule that is never due ends after some hundred years. It took until the year 9999 before, a
+// second of a busy processor for each such call of a tool.
+func TestSearchForTimesThatNeverComeIsBounded(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 11, 23, 9, 0, 0, 0, berlin(t)) // a Monday
+	took := func(rule string, after time.Time, want bool) time.Duration {
+		best := time.Hour
+		for range 5 {
+			began := time.Now()
+			if _, ok := (Schedule{Start: start, Rule: rule}).Next(after); ok != want {
+				t.Errorf("%s: found %t", rule, ok)
+			}
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	year := took("FREQ=HOURLY", now.AddDate(1, 0, 0), true)
+	for _, rule := range []string{"FREQ=HOURLY;INTERVAL=168;BYDAY=TU", "FREQ=YEARLY;BYSETPOS=366,365,364,363;BYDAY=MO"} {
+		if never := took(rule, now, false); never > 5*year {
+			t.Errorf("%s: the search takes %s, and one through the hours of a year %s", rule, never, year)
+		}
 	}
 }
 
