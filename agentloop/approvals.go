@@ -249,13 +249,19 @@ func plainAnswer(in conversation.Inbound, took []conversation.Inbound, open []ap
 // messages up to the command that ends the run; none means that it was cancelled, or its conversation ended, from elsewhere. A
 // /stop also settles texts before it.
 func (l *loop) endAsked(runs context.Context, snapshot conversation.Snapshot, took, until []conversation.Inbound, open []approvals.Question) bool {
+	run, ok := l.endedRun(runs, snapshot, took, until, open)
+	return ok && l.commit(runs, run)
+}
+
+// endedRun returns the run that endAsked commits. ok is false if runs has ended before.
+func (l *loop) endedRun(runs context.Context, snapshot conversation.Snapshot, took, until []conversation.Inbound, open []approvals.Question) (run conversation.Run, ok bool) {
 	var q question
 	snapshot.Waiting = took
 	if err := l.persist(runs, "read the session", func() (err error) {
 		q.snapshot, q.undo, err = l.router.replacing(runs, snapshot)
 		return err
 	}); err != nil {
-		return false
+		return run, false
 	}
 	took = asAsked(took)
 	done := l.doneBefore(&l.unfinished, callStopped)
@@ -272,34 +278,42 @@ func (l *loop) endAsked(runs context.Context, snapshot conversation.Snapshot, to
 		settled, text = slices.Concat(took, settledByStop(until)), stopped
 	}
 	l.deps.Log.Info("approval cancelled", "session", l.key, "run", l.unfinished.ID, "reason", "the run was ended")
-	run := l.stoppedRun(q, settled, done, l.unfinished.StartedAt)
+	run = l.stoppedRun(q, settled, done, l.unfinished.StartedAt)
 	if !isStopped {
 		run.Replies = l.stoppedReplies(settled, text)
 	}
-	return l.commit(runs, run)
+	return run, true
 }
 
 // endAskingRun ends the run that waits for an answer, if there is one. It returns false if runs ends before.
 func (l *loop) endAskingRun(runs context.Context) bool {
+	run, found, ok := l.askingRun(runs)
+	return ok && (!found || l.commit(runs, run))
+}
+
+// askingRun returns the run with which the run that waits for an answer is ended. found is false if none waits, and ok if
+// runs ends before.
+func (l *loop) askingRun(runs context.Context) (run conversation.Run, found, ok bool) {
 	if !l.readUnfinished(runs) {
-		return false
+		return run, false, false
 	}
 	open, err := l.readQuestions(runs)
 	if err != nil {
-		return false
+		return run, false, false
 	}
 	if len(open) == 0 {
-		return true
+		return run, false, true
 	}
 	snapshot, err := l.begin(runs)
 	if err != nil {
-		return false
+		return run, false, false
 	}
 	took := l.unfinished.takenOf(l.allWaiting(runs, snapshot))
 	if len(took) == 0 {
-		return true // they were withdrawn, which ends the run
+		return run, false, true // they were withdrawn, which ends the run
 	}
-	return l.endAsked(runs, snapshot, took, nil, open)
+	run, ok = l.endedRun(runs, snapshot, took, nil, open)
+	return run, ok, ok
 }
 
 // sayMessagesWait tells the chat, once, that its new messages wait until the open questions are

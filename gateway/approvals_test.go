@@ -160,6 +160,59 @@ func TestEndOfTheConversationEndsTheQuestion(t *testing.T) {
 	}
 }
 
+// The operator's commands archive and delete without a loop. They end the open question of the conversation, too: else its tool could be
+// allowed until it expired, and the answer brought a deleted chat back.
+func TestCommandThatEndsTheConversationEndsTheQuestion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the binary")
+	}
+	t.Parallel()
+	for _, command := range []string{"archive", "delete", "delete while the gateway is down"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			platform := telegramtest.New(t)
+			s := startApprovalGateway(t, fmt.Sprintf("[telegram]\ntoken = %q\napi_url = %q\naccess = \"open\"\nsend_rate = 0\nchat_rate = 0\nquiet = \"0s\"\n", telegramtest.Token, platform.URL))
+			ada := telegramtest.User{ID: 42, FirstName: "Ada"}
+			says := func(text string, want string) {
+				t.Helper()
+				before := len(platform.SentTo(42))
+				platform.Say(telegramtest.Private(ada), ada, text)
+				gatewaytest.Await(t, want, func() bool {
+					now := platform.SentTo(42)
+					return len(now) == before+1 && strings.Contains(now[before].Text, want)
+				})
+			}
+			says("hello", "hello")
+			says("pay {}", "May I do this?")
+			if command == "delete while the gateway is down" {
+				s.Stop()
+			}
+			if command == "archive" {
+				s.MustRun("sessions", "archive", "telegram:chat:42")
+			} else {
+				s.MustRun("sessions", "delete", "--yes", "telegram:chat:42")
+			}
+			if command == "delete while the gateway is down" {
+				s.Start()
+			}
+			platform.Press(ada, platform.SentTo(42)[1].ID, "Allow")
+			gatewaytest.Await(t, "the words for the press", func() bool {
+				now := platform.SentTo(42)[1]
+				return strings.Contains(now.Text, "is closed") && len(now.Buttons) == 0
+			})
+			says("again", "again")
+			if s.paid.Load() != 0 {
+				t.Error("the tool was called")
+			}
+			for _, m := range platform.SentTo(42)[2:] {
+				if strings.Contains(m.Text, "paid") {
+					t.Errorf("the chat is told %q", m.Text)
+				}
+			}
+		})
+	}
+}
+
 func TestOperatorAnswersInTheConsole(t *testing.T) {
 	t.Parallel()
 	s := startApprovalGateway(t, "approvers = [\"anyone\"]\n")

@@ -190,7 +190,8 @@ func (g *Gateway) pick(ctx context.Context, key conversation.Key, picker cli.Pic
 		return err
 	}
 	locked := func(ctx context.Context, _ conversation.Key, do func(context.Context) error) error { return do(ctx) } // by lockSession
-	return sessions.New(g.store, locked, locked, nil).Resume(ctx, key, picked.ID)                                    // the active one too, so that it does not expire now
+	ending := endingQuestions(g.store, g.cfg.Agent, g.log, locked)
+	return sessions.New(g.store, locked, ending, nil).Resume(ctx, key, picked.ID) // the active one too, so that it does not expire now
 }
 
 // recap returns the messages of the last turns of the active conversation.

@@ -17,7 +17,7 @@ func archiveCommand(configPath *string) *cobra.Command {
 		Use:   "archive KEY|ID",
 		Short: "Archive the active conversation of a session; the next message begins a new one",
 		Args:  cobra.ExactArgs(1),
-		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
+		RunE: withChanges(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store, changes *sessions.Service) error {
 			t, err := findTarget(cmd, store, args[0])
 			if err != nil {
 				return err
@@ -26,7 +26,7 @@ func archiveCommand(configPath *string) *cobra.Command {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is already archived\n", named(*t.one))
 				return err
 			}
-			c, err := changing(store).Archive(cmd.Context(), t.session.Key, "")
+			c, err := changes.Archive(cmd.Context(), t.session.Key, "")
 			if errors.Is(err, conversation.ErrNotFound) {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s has no active conversation\n", printableKey(t.session.Key))
 				return err
@@ -57,7 +57,7 @@ func deleteCommand(configPath *string) *cobra.Command {
 		Long: "Deletes the conversations and every copy of their text. A message that waits for an answer is not\n" +
 			"deleted: it is answered in a new conversation.",
 		Args: cobra.ExactArgs(1),
-		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
+		RunE: withChanges(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store, changes *sessions.Service) error {
 			t, err := findTarget(cmd, store, args[0])
 			if err != nil {
 				return err
@@ -72,7 +72,7 @@ func deleteCommand(configPath *string) *cobra.Command {
 					return err
 				}
 			}
-			return deleteTarget(cmd, store, t, what)
+			return deleteTarget(cmd, store, changes, t, what)
 		}),
 		ValidArgsFunction: completeSessions(configPath),
 	}
@@ -104,18 +104,12 @@ func confirm(cmd *cobra.Command, question string) error {
 	return errors.New("nothing was deleted; answer y, or use --yes to skip the question")
 }
 
-// changing returns the service that changes sessions while gateways may run.
-func changing(store *conversation.Store) *sessions.Service {
-	locked := sessions.WithLock(store)
-	return sessions.New(store, locked, locked, nil)
-}
-
-func deleteTarget(cmd *cobra.Command, store *conversation.Store, t target, what string) error {
+func deleteTarget(cmd *cobra.Command, store *conversation.Store, changes *sessions.Service, t target, what string) error {
 	id := ""
 	if t.one != nil {
 		id = t.one.ID
 	}
-	if _, err := changing(store).Delete(cmd.Context(), t.session.Key, id); err != nil {
+	if _, err := changes.Delete(cmd.Context(), t.session.Key, id); err != nil {
 		return err
 	}
 	if err := store.Sweep(cmd.Context()); err != nil {

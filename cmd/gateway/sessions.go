@@ -3,14 +3,18 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"parley/config"
 	"parley/conversation"
 	"parley/conversation/catalog"
+	"parley/gateway"
 	"parley/plaintext"
+	"parley/sessions"
 )
 
 func sessionsCommand(configPath *string) *cobra.Command {
@@ -38,6 +42,17 @@ func withStore(configPath *string, do func(cmd *cobra.Command, args []string, st
 		defer store.Close()
 		return do(cmd, args, store)
 	}
+}
+
+// withChanges is withStore for a command that changes sessions while gateways may run.
+func withChanges(configPath *string, do func(cmd *cobra.Command, args []string, store *conversation.Store, changes *sessions.Service) error) func(*cobra.Command, []string) error {
+	return withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
+		cfg, err := config.Load(*configPath, os.Getenv)
+		if err != nil {
+			return err
+		}
+		return do(cmd, args, store, gateway.Changes(store, cfg))
+	})
 }
 
 func listCommand(configPath *string) *cobra.Command {
