@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/approvals"
+	"parley/conversation/places"
 	"parley/conversation/storetest"
 	"parley/llm"
 	"parley/llm/llmtest"
@@ -614,5 +616,71 @@ func TestShutdownKeepsTheQuestion(t *testing.T) {
 	}
 	if run := again.answered(); slices.Contains(outline(run.Steps), "resumed ") {
 		t.Errorf("the trace says that the gateway had died: %q", outline(run.Steps))
+	}
+}
+
+// A group asks whether a call may be made when it becomes known that it has moved, and so does the session that it belongs to from then on.
+// Both questions can be answered there, and each call is made once.
+func TestQuestionOfAPlaceThatMovesIsAnsweredInItsSession(t *testing.T) {
+	t.Parallel()
+	const before, now = conversation.Key("cli:group"), conversation.Key("cli:supergroup")
+	for name, keys := range map[string][]conversation.Key{"moved after": {before, now}, "moved before": {now, before}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newApprovalHarness(t, storetest.New(t), nil, nil)
+			a.server.Reply(func(c llmtest.Call) llmtest.Answer {
+				last := c.Messages[len(c.Messages)-1]
+				if last.Role == "tool" {
+					return llmtest.Answer{Text: "It says " + last.Text()}
+				}
+				sum := "1"
+				if strings.Contains(last.Text(), "pay 2") {
+					sum = "2"
+				}
+				return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "call-" + sum, Name: "pay", Arguments: `{"sum": ` + sum + `}`}}}
+			})
+			for i, key := range keys {
+				in := a.inbound(key, fmt.Sprintf("pay %d", i+1))
+				in.Sender, in.Group = conversation.Sender{ID: "ann", Name: "Ann"}, true
+				a.accept(in)
+				if asked := a.reply(key); !strings.Contains(asked, "May I do this?") {
+					t.Fatal(asked)
+				}
+			}
+			moves := places.New(a.store)
+			if _, err := moves.MovePlace(t.Context(), before, now, func(address string) string { return address }); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.router.Exclusively(t.Context(), now, func(ctx context.Context) error {
+				_, err := moves.AdoptPlace(ctx, now)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			a.router.Wake(before)
+			open, err := approvals.New(a.store).Open(t.Context(), before)
+			if err != nil || len(open) != 2 {
+				t.Fatalf("%d open questions, %v", len(open), err)
+			}
+			for _, q := range open {
+				in := a.inbound(before, fmt.Sprintf("/approve %d", q.ID))
+				in.Sender, in.Group, in.Origin = conversation.Sender{ID: "ann", Name: "Ann"}, true, now
+				a.accept(in)
+			}
+			said := map[string]bool{}
+			until(t, "both answers", func() bool {
+				due, err := a.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: before, Ready: true, Limit: 10})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range due {
+					said[d.Text] = true
+				}
+				return said[`It says done: pay {"sum": 1}`] && said[`It says done: pay {"sum": 2}`]
+			})
+			if want := map[string]int{`pay {"sum": 1}`: 1, `pay {"sum": 2}`: 1}; !maps.Equal(a.calls(), want) {
+				t.Errorf("the calls: %v", a.calls())
+			}
+		})
 	}
 }

@@ -31,6 +31,7 @@ type loop struct {
 	chosen    bool  // another node has chosen this one to work the session
 	elsewhere bool  // another node works the session; set while the loop asks to end
 	sendTo    int64 // the node that is to work the session once this one has given it up; 0 = none
+	reread    bool  // the store was read since the unfinished run was: another session may have given its run to this one
 	cache     cache
 	burst     burst
 
@@ -202,8 +203,8 @@ func (l *loop) work(intake, runs context.Context) {
 		if err != nil {
 			return
 		}
-		if l.unfinished.found && !slices.ContainsFunc(snapshot.Waiting, l.unfinished.took) {
-			l.unfinished.known = false // its messages were withdrawn since it was read
+		if l.reread || l.unfinished.found && !slices.ContainsFunc(snapshot.Waiting, l.unfinished.took) {
+			l.reread, l.unfinished.known = false, false // another run may be unfinished by now, or the run's messages withdrawn
 			if !l.readUnfinished(intake) {
 				return
 			}
@@ -235,6 +236,7 @@ func (l *loop) begin(ctx context.Context) (conversation.Snapshot, error) {
 	}
 	inbound, stale := l.mail.empty()
 	if stale {
+		l.reread = true
 		l.cache.invalidate()
 	}
 	l.burst.post(inbound)
@@ -348,7 +350,7 @@ func (l *loop) commit(runs context.Context, run conversation.Run, calls ...steps
 	}
 	if run.Journal != 0 {
 		l.forgetHeld()
-		l.unfinished = unfinished{known: true}
+		l.unfinished = unfinished{} // the session may have another one
 	}
 	l.deps.Log.Debug("run committed", "session", l.key, "run", run.ID(), "kind", run.Kind, "status", run.Status, "conversation", done.Conversation.ID,
 		"messages", len(done.Messages), "replies", len(done.Replies), "took", l.deps.Store.Now().Sub(run.StartedAt))

@@ -158,10 +158,10 @@ func (p *Places) PlaceName(ctx context.Context, place conversation.Key) (name st
 	return name, db.Explain(err)
 }
 
-// AdoptPlace moves waiting messages, conversations and reminders that a place has in a
+// AdoptPlace moves waiting messages, conversations, reminders and tools that are always allowed, which a place has in a
 // session of its own, from before the move was known, to the session that the place belongs
 // to. If that session has an active conversation, those of the place are archived. The reminders
-// get new numbers. A model, an agent and a pin of the place's own session go along where the other has none.
+// get new numbers. A run under way goes on there, and its questions can be answered there. A model, an agent and a pin of the place's own session go along where the other has none.
 // Replies on their way are not moved. The caller holds the lock of the place's own
 // session, and wakes the session that adopted it, whose key is returned, or "" if
 // there was nothing to move.
@@ -205,6 +205,9 @@ func adoptPlace(ctx context.Context, tx db.Tx, place conversation.Key, now int64
 		`INSERT INTO unread_files (file_id) SELECT id FROM files WHERE session_id = ?1 AND message_id IS NOT NULL AND blob_id IS NOT NULL
 			ON CONFLICT (file_id) DO UPDATE SET page = -1`,
 		`UPDATE files SET session_id = ?2 WHERE session_id = ?1`,
+		`UPDATE journals SET session_id = ?2 WHERE session_id = ?1`,
+		`UPDATE approvals SET session_id = ?2 WHERE session_id = ?1`,
+		`UPDATE session_approvals AS a SET session_id = ?2 WHERE session_id = ?1 AND NOT EXISTS (SELECT 1 FROM session_approvals o WHERE o.session_id = ?2 AND o.tool = a.tool)`,
 		`UPDATE reminders SET session_id = ?2, number = number + (SELECT coalesce(max(number), 0) FROM reminders WHERE session_id = ?2) WHERE session_id = ?1`,
 		`UPDATE sessions AS s SET metadata = coalesce(s.metadata, own.metadata), model = coalesce(nullif(s.model, ''), own.model),
 				agent = coalesce(nullif(s.agent, ''), own.agent), pinned = CASE WHEN s.pinned = 0 THEN own.pinned ELSE s.pinned END

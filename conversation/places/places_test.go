@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,9 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/approvals"
 	"parley/conversation/catalog"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
+	"parley/conversation/journal"
 	"parley/conversation/reminders"
 	"parley/conversation/schedule"
 	"parley/conversation/search"
@@ -496,5 +499,80 @@ func TestAppendFollowsAMovedPlace(t *testing.T) {
 	done, err := s.Append(t.Context(), newGroup, "", conversation.Message{Role: conversation.RoleUser, Content: "noted", Tokens: 1})
 	if err != nil || done.Conversation.Messages != 3 {
 		t.Errorf("appended to %+v, %v", done.Conversation, err)
+	}
+}
+
+// A group that is at work, or is asked whether a tool call may be made, at the moment when its move becomes known goes on in the session that
+// it belongs to: the question can be answered there, and what the run has done is not done again.
+func TestAdoptPlaceTakesRunsUnderWayAndTheirQuestions(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	storeTurn(t, s, oldGroup, 1, "before")
+	storetest.Accept(t, s, storetest.Say(newGroup, 2, "pay"))
+	in := storetest.Begin(t, s, newGroup, 1000).Waiting[0]
+	run := journal.Run{ID: in.ID, Key: newGroup, Channel: "telegram", Took: []journal.Message{{ID: in.ID}}, StartedAt: time.Now()}
+	call := conversation.ToolCall{ID: "a", Name: "pay", Arguments: "{}"}
+	if _, err := journal.New(s).AddRound(t.Context(), run, journal.Round{Said: conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{call}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	all := approvals.New(s)
+	ask := approvals.Asking{Run: in.ID, Round: 1, Until: time.Now().Add(time.Hour), Rememberable: true, Calls: []approvals.Call{{ID: "a", Tool: "pay", Arguments: "{}"}}}
+	if _, err := all.Ask(t.Context(), ask); err != nil {
+		t.Fatal(err)
+	}
+	mustMove(t, s, oldGroup, newGroup)
+	mustAdopt(t, s, newGroup, oldGroup)
+
+	open, err := all.Open(t.Context(), oldGroup)
+	if err != nil || len(open) != 1 {
+		t.Fatalf("open questions: %v, %v", open, err)
+	}
+	if q, given, err := all.Give(t.Context(), approvals.Answer{ID: open[0].ID, Session: oldGroup, Allow: true, Remember: true, By: "Ada"}); err != nil || !given || q.State != approvals.Allowed {
+		t.Errorf("the answer: %v, %t, %v", q, given, err)
+	}
+	if standing, err := all.Standing(t.Context(), oldGroup); err != nil || len(standing) != 1 {
+		t.Errorf("always allowed: %v, %v", standing, err)
+	}
+	if found, is, err := journal.New(s).Of(t.Context(), oldGroup); err != nil || !is || found.ID != in.ID || len(found.Rounds) != 1 {
+		t.Errorf("the journal: %v, %t, %v", found, is, err)
+	}
+	if list, err := New(s).OwnSessions(t.Context(), "telegram"); err != nil || len(list) != 0 {
+		t.Errorf("still to be adopted: %v, %v", list, err)
+	}
+}
+
+// What was always allowed in the place's own session stays so, unless the other session has it already.
+func TestAdoptPlaceTakesStandingApprovals(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	storeTurn(t, s, oldGroup, 1, "before")
+	storeTurn(t, s, newGroup, 2, "after")
+	for _, key := range []conversation.Key{oldGroup, newGroup} {
+		for _, tool := range []string{"pay", "look " + string(key)} {
+			allow(t, s, key, tool)
+		}
+	}
+	mustMove(t, s, oldGroup, newGroup)
+	mustAdopt(t, s, newGroup, oldGroup)
+	standing, err := approvals.New(s).Standing(t.Context(), oldGroup)
+	var tools []string
+	for _, one := range standing {
+		tools = append(tools, one.Tool)
+	}
+	if want := []string{"look " + string(newGroup), "look " + string(oldGroup), "pay"}; err != nil || !slices.Equal(tools, want) {
+		t.Errorf("always allowed: %q, %v", tools, err)
+	}
+}
+
+// allow stores that calls of a tool need no answer in a session any more.
+func allow(t testing.TB, s *conversation.Store, key conversation.Key, tool string) {
+	t.Helper()
+	err := s.DB().Write(t.Context(), func(ctx context.Context, tx db.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO session_approvals (session_id, tool, allowed_by, allowed_at)
+			VALUES ((SELECT id FROM sessions WHERE key = ?), ?, 'Ada', 1)`, string(key), tool)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
