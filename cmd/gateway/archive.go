@@ -55,7 +55,7 @@ func deleteCommand(configPath *string) *cobra.Command {
 		Use:   "delete KEY|ID",
 		Short: "Delete a session's conversations, or one of them, for good",
 		Long: "Deletes the conversations and every copy of their text. A message that waits for an answer is not\n" +
-			"deleted: it is answered in a new conversation.",
+			"deleted: it is answered in a new conversation. An answer that waits until a person allows a tool call ends.",
 		Args: cobra.ExactArgs(1),
 		RunE: withChanges(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store, changes *sessions.Service) error {
 			t, err := findTarget(cmd, store, args[0])
