@@ -2,7 +2,6 @@ package llm
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -176,7 +175,7 @@ type answer struct {
 	lost         int // number of pictures that were dropped: unreadable, or beyond maxPictures or maxPictureBytes
 
 	usage usage
-	model string
+	named bool // the configuration names the model: what the server calls it does not count
 }
 
 // read takes chunks from recv until the answer is complete or has reached its limit of
@@ -218,8 +217,8 @@ func (a *answer) add(raw []byte) error {
 	if c.isError() {
 		return &statusError{status: c.status(), body: a.secrets.hide(string(raw))}
 	}
-	if c.Model != "" {
-		a.model = clean(c.Model)
+	if c.Model != "" && !a.named {
+		a.out.model = clean(c.Model)
 	}
 	if c.Usage != nil {
 		a.usage = *c.Usage
@@ -317,7 +316,7 @@ func (a *answer) hasBegun() bool {
 
 // response returns the answer once it is read. A response that comes with an error is
 // for the record of the attempt.
-func (a *answer) response(model string) (Response, error) {
+func (a *answer) response() (Response, error) {
 	thought, text := a.thinking.rest()
 	a.think(thought)
 	a.write(text)
@@ -344,7 +343,7 @@ func (a *answer) response(model string) (Response, error) {
 		}
 		return r, errEmpty
 	}
-	r.Text, r.Reasoning, r.ToolCalls, r.Images, r.Model = a.out.text(), a.out.thought(), calls, a.pictures, cmp.Or(a.model, model)
+	r.Text, r.Reasoning, r.ToolCalls, r.Images, r.Model = a.out.text(), a.out.thought(), calls, a.pictures, a.out.model
 	return r, nil
 }
 

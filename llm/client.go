@@ -114,12 +114,14 @@ type output struct {
 	final    bool // see Request.Final
 	sb       strings.Builder
 	thoughts strings.Builder // what the model has thought
+	model    string          // the model that writes the answer, see Delta.Model
 	first    time.Time       // when the first piece of the answer arrived; zero before
 	best     string          // the longest text of the earlier attempts
 }
 
-// begin starts an answer and voids what was emitted of the previous one.
-func (o *output) begin() {
+// begin starts an answer of a model and voids what was emitted of the previous one.
+func (o *output) begin(model string) {
+	o.model = model
 	o.first = time.Time{}
 	if o.sb.Len() == 0 && o.thoughts.Len() == 0 {
 		return
@@ -146,7 +148,7 @@ func (o *output) write(text string) {
 	o.arrived()
 	o.sb.WriteString(text)
 	if o.emit != nil {
-		o.emit(Delta{Text: text})
+		o.emit(Delta{Text: text, Model: o.model})
 	}
 }
 
@@ -158,7 +160,7 @@ func (o *output) think(text string) {
 	o.arrived()
 	o.thoughts.WriteString(text)
 	if o.emit != nil {
-		o.emit(Delta{Reasoning: text})
+		o.emit(Delta{Reasoning: text, Model: o.model})
 	}
 }
 

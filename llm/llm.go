@@ -120,6 +120,7 @@ type Delta struct {
 	Text      string
 	Reasoning string // a piece of what the model thinks before it answers
 	Reset     bool   // another attempt follows: all earlier pieces are void
+	Model     string // the model that writes the answer, as Response.Model names it
 }
 
 // The finish reasons of an answer that was cut off. Other spellings of servers are read

@@ -39,7 +39,7 @@ func (o *Offline) Complete(ctx context.Context, req Request, emit func(Delta)) (
 		resp.ToolCalls = []ToolCall{{ID: fmt.Sprintf("offline_%d", view.messages), Name: timeTool, Arguments: "{}"}}
 		resp.FinishReason = "tool_calls"
 	}
-	out := &output{emit: emit}
+	out := &output{emit: emit, model: offlineName}
 	if len(resp.ToolCalls) == 0 {
 		for _, piece := range strings.SplitAfter(view.answer(), "\n") {
 			if ctx.Err() != nil {

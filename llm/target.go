@@ -198,7 +198,7 @@ func (t *target) attempt(ctx context.Context, wire *wireRequest, out *output) (R
 
 // call makes one HTTP call and reads the whole answer.
 func (t *target) call(ctx context.Context, wire *wireRequest, out *output) (Response, error) {
-	out.begin()
+	out.begin(cmp.Or(t.name, wire.Model))
 	body, err := wire.encode()
 	if err != nil {
 		return Response{}, err
@@ -215,16 +215,12 @@ func (t *target) call(ctx context.Context, wire *wireRequest, out *output) (Resp
 	}
 	defer stream.Close()
 
-	answer := answer{out: out, room: t.cfg.MaxAnswerBytes, thoughtRoom: t.cfg.MaxAnswerBytes, secrets: t.secrets, offered: wire.offered, finishing: limits.finishing}
+	answer := answer{out: out, named: t.name != "", room: t.cfg.MaxAnswerBytes, thoughtRoom: t.cfg.MaxAnswerBytes, secrets: t.secrets, offered: wire.offered, finishing: limits.finishing}
 	if err := answer.read(stream.RecvRaw); err != nil {
 		return Response{}, limits.cause(ctx, err)
 	}
 	if answer.lost > 0 {
 		t.log.Warn("pictures of an answer dropped", "model", wire.Model, "pictures", answer.lost)
 	}
-	resp, err := answer.response(wire.Model)
-	if t.name != "" {
-		resp.Model = t.name
-	}
-	return resp, err
+	return answer.response()
 }

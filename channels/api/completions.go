@@ -128,8 +128,10 @@ func usageOfAnswer(a kept.Answer) *completionUsage {
 	return &completionUsage{a.Prompt, a.Completion, a.Prompt + a.Completion}
 }
 
-// model returns the model that has answered, or else the first choice.
-func (d completion) model(a kept.Answer) string { return cmp.Or(a.Model, d.c.Models[0]) }
+// model returns the model that has answered, or else the one that was asked for.
+func (d completion) model(a kept.Answer) string {
+	return cmp.Or(a.Model, d.q.options.Model, d.c.Models[0])
+}
 
 // whole answers with one JSON object.
 func (d completion) whole(w http.ResponseWriter, r *http.Request) {
@@ -181,7 +183,8 @@ func (c *Channel) failureOf(ctx context.Context, a kept.Answer) error {
 type chunkStream struct {
 	completion
 	*httpserver.Events
-	text string // text of the model call under way that was sent
+	text     string      // text of the model call under way that was sent
+	answered kept.Answer // the zero value while the answer is awaited
 }
 
 // stream answers with chunks: the text, a last chunk with the finish reason, the
@@ -197,7 +200,7 @@ func (d completion) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 		_ = s.Send(event("", asOpenAIError(err).body())) // a client that is gone has ended it
 		return
 	}
-	s.text = saidOf(a.Text, s.text)
+	s.text, s.answered = saidOf(a.Text, s.text), a
 	last := s.turnTo(a.Text)
 	if pictures := chatImagesOf(d.c.picturesOf(r.Context(), a)); len(pictures) > 0 {
 		last = append(last, s.chunk(&chatMessage{Images: pictures}, nil))
@@ -247,6 +250,6 @@ func (s *chunkStream) chunk(delta *chatMessage, finish *string) httpserver.Event
 
 func (s *chunkStream) answer(choices []choice, usage *completionUsage) completionAnswer {
 	return completionAnswer{
-		ID: "chatcmpl-" + s.q.id, Object: "chat.completion.chunk", Created: s.created, Model: s.model(kept.Answer{}), Choices: choices, Usage: usage,
+		ID: "chatcmpl-" + s.q.id, Object: "chat.completion.chunk", Created: s.created, Model: s.model(s.answered), Choices: choices, Usage: usage,
 	}
 }

@@ -189,8 +189,13 @@ func (s *statelessResponse) stream(w http.ResponseWriter, r *http.Request) {
 			cancel(err)
 		}
 	}
+	begin := func(model string) { // when the model that answers is known: it may be a fallback
+		if events == nil {
+			s.out.Model = cmp.Or(model, s.out.Model)
+			s.out.begin()
+		}
+	}
 	s.out.streams = true
-	s.out.begin()
 	call := s.call
 	call.Final = true
 	answer, err := s.c.Complete(ctx, s.model, call, func(d llm.Delta) {
@@ -198,12 +203,14 @@ func (s *statelessResponse) stream(w http.ResponseWriter, r *http.Request) {
 		case d.Reset && events != nil:
 			cancel(errBrokenOff)
 		case d.Text != "":
+			begin(d.Model)
 			s.out.say(d.Text)
 			send()
 		}
 	})
 	switch {
 	case err == nil:
+		begin(answer.Model)
 		s.end(answer)
 	case events == nil:
 		e := s.failure(r, w.Header(), err)

@@ -224,12 +224,13 @@ func brokenOff() *openAIError {
 func (s stateless) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
+	answering := s.model          // the model that answers: a fallback has another name
 	var events *httpserver.Events // opened with the first text: a call that fails before has a status
 	send := func(list ...httpserver.Event) {
 		if events == nil {
 			events = httpserver.OpenEvents(w)
 			empty := ""
-			list = append([]httpserver.Event{s.chunk(&chatMessage{Role: "assistant", Content: &empty}, nil)}, list...)
+			list = append([]httpserver.Event{s.chunk(answering, &chatMessage{Role: "assistant", Content: &empty}, nil)}, list...)
 		}
 		if err := events.Send(list...); err != nil {
 			cancel(err)
@@ -242,23 +243,25 @@ func (s stateless) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 		case d.Reset && events != nil: // else only a thought is void, which was not sent
 			cancel(errBrokenOff)
 		case d.Text != "":
-			send(s.chunk(&chatMessage{Content: &d.Text}, nil))
+			answering = d.Model
+			send(s.chunk(answering, &chatMessage{Content: &d.Text}, nil))
 		}
 	})
 	if err != nil {
 		s.streamFailure(w, r, events, context.Cause(ctx), err)
 		return
 	}
+	answering = response.Model
 	var last []httpserver.Event
 	if len(response.Images) > 0 {
-		last = append(last, s.chunk(&chatMessage{Images: chatImagesOf(response.Images)}, nil))
+		last = append(last, s.chunk(answering, &chatMessage{Images: chatImagesOf(response.Images)}, nil))
 	}
 	for i, call := range callsOf(response.ToolCalls) {
 		call.Index = &i
-		last = append(last, s.chunk(&chatMessage{ToolCalls: []chatCall{call}}, nil))
+		last = append(last, s.chunk(answering, &chatMessage{ToolCalls: []chatCall{call}}, nil))
 	}
 	reason := finishReasonOf(response)
-	last = append(last, s.chunk(&chatMessage{}, &reason))
+	last = append(last, s.chunk(answering, &chatMessage{}, &reason))
 	if usage {
 		last = append(last, event("", s.answer("chat.completion.chunk", response.Model, []choice{}, usageOfResponse(response))))
 	}
@@ -281,6 +284,6 @@ func (s stateless) streamFailure(w http.ResponseWriter, r *http.Request, events 
 	_ = events.Send(event("", e.body())) // a client that is gone has ended it
 }
 
-func (s stateless) chunk(delta *chatMessage, finish *string) httpserver.Event {
-	return event("", s.answer("chat.completion.chunk", "", []choice{{Delta: delta, FinishReason: finish}}, nil))
+func (s stateless) chunk(model string, delta *chatMessage, finish *string) httpserver.Event {
+	return event("", s.answer("chat.completion.chunk", model, []choice{{Delta: delta, FinishReason: finish}}, nil))
 }

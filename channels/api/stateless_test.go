@@ -300,3 +300,30 @@ func TestRefusalOfAnEarlierAnswerReachesTheModel(t *testing.T) {
 		t.Errorf("%+v", call)
 	}
 }
+
+// Each chunk of a stream names the model that answers. The first chunks named the model that had failed.
+func TestStreamNamesTheFallbackThatAnswers(t *testing.T) {
+	t.Parallel()
+	g := start(t, "[llm]\nfallback_models = [\"spare\"]\n")
+	g.model.Reply(func(c llmtest.Call) llmtest.Answer {
+		if c.Model != "spare" {
+			return llmtest.Answer{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"3600"}}}
+		}
+		return llmtest.Answer{Text: "It is a long answer."}
+	})
+	events := g.open("POST", "/v1/chat/completions", `{"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`).rest()
+	for _, e := range events[:len(events)-1] {
+		if model := e.object(t)["model"]; model != "spare" {
+			t.Errorf("a chunk names %v: %s", model, e.data)
+		}
+	}
+	for _, e := range g.open("POST", "/v1/responses", `{"stream":true,"input":"hi"}`).rest() {
+		if r, ok := e.object(t)["response"].(object); ok && r["model"] != "spare" {
+			t.Errorf("%s names %v", e.name, r["model"])
+		}
+	}
+	events = g.open("POST", "/v1/chat/completions", `{"user":"ann","stream":true,"messages":[{"role":"user","content":"hi"}]}`).rest()
+	if last := events[len(events)-2].object(t); last["model"] != "spare" {
+		t.Errorf("the last chunk in a session names %v", last["model"])
+	}
+}
