@@ -46,7 +46,7 @@ type completionRequest struct {
 
 // only are the parameters of which just one value is accepted: OpenAI's default.
 type only struct {
-	N           int                `json:"n"`
+	N           *int               `json:"n"`
 	Logprobs    bool               `json:"logprobs"`
 	TopLogprobs int                `json:"top_logprobs"`
 	LogitBias   map[string]float64 `json:"logit_bias"`
@@ -62,7 +62,9 @@ func (o only) check() error {
 		return wrongParameter(name, "unsupported_parameter", fmt.Sprintf(one, name, allowed))
 	}
 	switch {
-	case o.N > 1 || o.N < 0:
+	case o.N != nil && *o.N < 1:
+		return belowMinimum("n", *o.N)
+	case o.N != nil && *o.N > 1:
 		return refuse("n", "1")
 	case o.Logprobs:
 		return refuse("logprobs", "false")
@@ -249,10 +251,15 @@ func tokenLimit(param string, given *int) (int, error) {
 		return 0, nil
 	}
 	if *given < 1 {
-		return 0, wrongParameter(param, "integer_below_min_value",
-			fmt.Sprintf("Invalid '%s': integer below minimum value. Expected a value >= 1, but got %d instead.", param, *given))
+		return 0, belowMinimum(param, *given)
 	}
 	return *given, nil
+}
+
+// belowMinimum refuses a number below 1, in OpenAI's words.
+func belowMinimum(param string, given int) error {
+	return wrongParameter(param, "integer_below_min_value",
+		fmt.Sprintf("Invalid '%s': integer below minimum value. Expected a value >= 1, but got %d instead.", param, given))
 }
 
 // readParameters reads the body of a request. It refuses parameters that its type does
@@ -275,6 +282,10 @@ func readParameters[T any](r *http.Request) (request T, err error) {
 	}
 	if err := json.Unmarshal(body, &request); err != nil {
 		var mistyped *json.UnmarshalTypeError
+		var wrong *openAIError
+		if errors.As(err, &wrong) {
+			return request, wrong
+		}
 		if errors.As(err, &mistyped) && mistyped.Field != "" {
 			name := parameterName(mistyped.Field)
 			return request, wrongParameter(name, "invalid_type", fmt.Sprintf("Invalid type for '%s': found %s.", name, mistyped.Value))

@@ -100,6 +100,12 @@ type mcpSearch struct {
 }
 
 func (c *Channel) mcpSearch(ctx context.Context, _ *mcp.CallToolRequest, in mcpSearch) (any, error) {
+	if err := checkWords("query", in.Query); err != nil {
+		return nil, err
+	}
+	if in.Channel != "" && (in.Session != "" || in.Conversation != "") {
+		return nil, problem(http.StatusUnprocessableEntity, "channel chooses among several sessions; leave it out where session or conversation names one.")
+	}
 	return bodyOf(c.searchMessages(ctx, &searchMessages{
 		SearchScope: SearchScope{Words: in.Query, Channel: in.Channel, Limit: within(in.Limit, 20, 100), Skip: max(min(in.Skip, 1000), 0)},
 		Session:     in.Session, Conversation: in.Conversation,
@@ -178,6 +184,9 @@ func (c *Channel) mcpSend(ctx context.Context, r *mcp.CallToolRequest, in mcpSen
 	}
 	if given, is := r.Params.Meta["idempotencyKey"].(string); is && in.IdempotencyKey == "" {
 		in.IdempotencyKey = given
+	}
+	if _, err := parseID(in.IdempotencyKey); err != nil { // which names the header
+		return nil, problem(http.StatusBadRequest, "idempotency_key: %q is not allowed: "+idRule, shorten(in.IdempotencyKey))
 	}
 	q, err := newQuestion(key, in.IdempotencyKey, in.Text, nil)
 	if err != nil {

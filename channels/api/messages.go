@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -32,13 +34,21 @@ type Stretch struct {
 	Before int64  `query:"before" minimum:"1" doc:"Only those before this seq"`
 	After  int64  `query:"after" minimum:"0" doc:"Only those behind this seq, the oldest first; 0 for the beginning"`
 
-	forward bool // after is given
+	forward bool     // after is given
+	narrows []string // the given parameters that choose among the messages of a view
 }
 
 // Resolve reads which parameters are given. huma calls it with the request.
 func (s *Stretch) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()
-	s.forward = u.Query().Has("after")
+	given := u.Query()
+	s.forward = given.Has("after")
+	for name := range given {
+		if name == "limit" || name == "before" || name == "after" || strings.HasPrefix(name, metadataPrefix) {
+			s.narrows = append(s.narrows, name)
+		}
+	}
+	slices.Sort(s.narrows)
 	return s.MetadataFilter.Resolve(ctx)
 }
 
@@ -104,6 +114,9 @@ func (c *Channel) getChat(ctx context.Context, in *chatMessages) (*messageList, 
 
 func (c *Channel) messages(ctx context.Context, of conversation.Conversation, s Stretch) (*messageList, error) {
 	if s.View == "window" {
+		if len(s.narrows) > 0 {
+			return nil, problem(http.StatusUnprocessableEntity, "view=window shows all that the model would be sent: leave out %s.", shorten(strings.Join(s.narrows, ", ")))
+		}
 		return c.window(ctx, of)
 	}
 	out := &messageList{}

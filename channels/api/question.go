@@ -51,6 +51,9 @@ func newQuestion(key conversation.Key, idempotencyKey, text string, files []file
 // idForm matches the ids of messages: characters that a URL holds as they are.
 var idForm = regexp.MustCompile(`^[A-Za-z0-9._~:@+=-]{1,128}$`)
 
+// idRule says what idForm matches.
+const idRule = "1 to 128 letters, digits and . _ ~ : @ + = -"
+
 // parseID reads an Idempotency-Key, with or without the quotes of
 // https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/.
 // A message without one gets a random id.
@@ -63,7 +66,7 @@ func parseID(header string) (string, error) {
 		id = id[1 : len(id)-1]
 	}
 	if !idForm.MatchString(id) {
-		return "", problem(http.StatusBadRequest, "The Idempotency-Key %q is not allowed: 1 to 128 letters, digits and . _ ~ : @ + = -", shorten(header))
+		return "", problem(http.StatusBadRequest, "The Idempotency-Key %q is not allowed: "+idRule, shorten(header))
 	}
 	return id, nil
 }

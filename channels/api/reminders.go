@@ -138,7 +138,7 @@ func (in *setReminder) asksFor(set, wanted reminders.Reminder) bool {
 
 // wantedReminder reads what a request asks for.
 func (c *Channel) wantedReminder(in *setReminder) (r reminders.Reminder, err error) {
-	r.Text = strings.TrimSpace(in.Body.Text)
+	r.Text = strings.ReplaceAll(strings.TrimSpace(in.Body.Text), "\x00", "\uFFFD") // as the store keeps it: a repeat is compared with that
 	if n := utf8.RuneCountInString(r.Text); n == 0 || n > reminders.MaxText {
 		return r, problem(http.StatusUnprocessableEntity, "body.text has %d characters. Allowed: 1 to %d.", n, reminders.MaxText)
 	}

@@ -41,18 +41,25 @@ type responseRequest struct {
 	free
 }
 
-// conversationName is the name of a session, as a text or as {"id": …}.
+// conversationName is the name of a session, as a text or as {"id": …}. null names none.
 type conversationName string
 
+// UnmarshalJSON refuses a name that is empty: the request would be answered without a session.
 func (n *conversationName) UnmarshalJSON(raw []byte) error {
-	if !bytes.HasPrefix(raw, []byte("{")) {
-		return json.Unmarshal(raw, (*string)(n))
+	param, name := "conversation", (*string)(n)
+	var err error
+	if bytes.HasPrefix(raw, []byte("{")) {
+		var named struct {
+			ID string `json:"id"`
+		}
+		err = json.Unmarshal(raw, &named)
+		param, *name = "conversation.id", named.ID
+	} else {
+		err = json.Unmarshal(raw, name)
 	}
-	var named struct {
-		ID string `json:"id"`
+	if err == nil && isGiven(raw) && *name == "" {
+		return wrongParameter(param, "empty_string", fmt.Sprintf("Invalid '%s': empty string. Expected the name of a session, or no conversation.", param))
 	}
-	err := json.Unmarshal(raw, &named)
-	*n = conversationName(named.ID)
 	return err
 }
 

@@ -42,10 +42,10 @@ func (s SearchScope) scope() search.Scope {
 	return search.Scope{Channel: s.Channel, Prefix: s.Prefix, Metadata: s.wanted}
 }
 
-// check refuses a search that can find nothing.
-func (s SearchScope) check() error {
-	if strings.TrimSpace(s.Words) == "" {
-		return problem(http.StatusUnprocessableEntity, "q has no words to look for.")
+// checkWords refuses a search that can find nothing. param is the parameter that holds the words.
+func checkWords(param, words string) error {
+	if strings.TrimSpace(words) == "" {
+		return problem(http.StatusUnprocessableEntity, "%s has no words to look for.", param)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ type hitList struct {
 }
 
 func (c *Channel) searchMessages(ctx context.Context, in *searchMessages) (*hitList, error) {
-	if err := in.check(); err != nil {
+	if err := checkWords("q", in.Words); err != nil {
 		return nil, err
 	}
 	query := search.Query{Conversation: in.Conversation, Scope: in.scope(), Words: in.Words, Limit: in.Limit, Skip: in.Skip}
@@ -136,7 +136,7 @@ type foundList struct {
 }
 
 func (c *Channel) searchConversations(ctx context.Context, in *SearchScope) (*foundList, error) {
-	if err := in.check(); err != nil {
+	if err := checkWords("q", in.Words); err != nil {
 		return nil, err
 	}
 	found, more, err := search.New(c.Store).Conversations(ctx, search.ConversationQuery{

@@ -23,6 +23,15 @@ type getStats struct {
 	From   time.Time `query:"from" doc:"RFC 3339; default a day before to" example:"2026-01-31T00:00:00Z"`
 	To     time.Time `query:"to" doc:"RFC 3339; default now"`
 	Bucket int       `query:"bucket_hours" minimum:"1" maximum:"8784" default:"1" doc:"Hours of a bucket"`
+
+	hasFrom, hasTo bool // the year 1, which is Go's zero time, is a time like any other
+}
+
+// Resolve reads which parameters are given. huma calls it with the request.
+func (in *getStats) Resolve(ctx huma.Context) []error {
+	u := ctx.URL()
+	in.hasFrom, in.hasTo = u.Query().Has("from"), u.Query().Has("to")
+	return nil
 }
 
 // stats are sums over the runs of some time.
@@ -63,10 +72,10 @@ type statsAnswer struct{ Body stats }
 
 func (c *Channel) getStats(ctx context.Context, in *getStats) (*statsAnswer, error) {
 	to, from := in.To, in.From
-	if to.IsZero() {
-		to = time.Now()
+	if !in.hasTo {
+		to = c.Store.Now()
 	}
-	if from.IsZero() {
+	if !in.hasFrom {
 		from = to.Add(-24 * time.Hour)
 	}
 	hours := (to.Unix() - from.Unix()) / 3600 // time.Duration ends at 292 years
