@@ -105,12 +105,12 @@ type sessionPage struct {
 
 // showSession shows the conversations of one session.
 func (c *Console) showSession(w http.ResponseWriter, r *http.Request) {
-	key := conversation.Key(r.URL.Query().Get("key"))
-	session, err := catalog.New(c.Store).Session(r.Context(), key)
+	session, err := catalog.New(c.Store).SessionOf(r.Context(), conversation.Key(r.URL.Query().Get("key")))
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
+	key := session.Key
 	list, next, err := catalog.New(c.Store).Conversations(r.Context(), catalog.ConversationQuery{Key: key, From: r.URL.Query().Get("from"), Limit: perPage})
 	if err != nil {
 		c.fail(w, r, err)

@@ -112,7 +112,7 @@ type approvalList struct {
 }
 
 func (c *Channel) listApprovals(ctx context.Context, in *OfSession) (*approvalList, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ type answeredApproval struct{ Body approval }
 
 // answerApproval gives an answer on behalf of the operator, whose token the program has.
 func (c *Channel) answerApproval(ctx context.Context, in *answerApproval) (*answeredApproval, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}

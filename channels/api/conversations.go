@@ -85,7 +85,7 @@ type listSessionChats struct {
 }
 
 func (c *Channel) listSessionChats(ctx context.Context, in *listSessionChats) (*chatList, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ type resumeChat struct {
 
 // resumeChat makes an archived conversation the active one of its session. One that is active stays so.
 func (c *Channel) resumeChat(ctx context.Context, in *resumeChat) (*oneChat, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}

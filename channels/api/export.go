@@ -42,7 +42,7 @@ type exportSession struct {
 
 // exportSession streams all conversations of a session, the oldest first.
 func (c *Channel) exportSession(ctx context.Context, in *exportSession) (*huma.StreamResponse, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ type instructionsOf struct{ Body instructionList }
 
 // getInstructions returns what the model is told in every run of a session.
 func (c *Channel) getInstructions(ctx context.Context, in *OfSession) (*instructionsOf, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ type putInstructions struct {
 // putInstructions replaces them. Sessions of other channels are not made here: a
 // place begins with what somebody says in it.
 func (c *Channel) putInstructions(ctx context.Context, in *putInstructions) (*instructionsOf, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}

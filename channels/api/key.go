@@ -1,12 +1,14 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 )
 
 // maxKey is how long a session key may be, in bytes.
@@ -24,6 +26,16 @@ func parseKey(text string) (conversation.Key, error) {
 		return "", problem(http.StatusBadRequest, "The session key has bytes that are no text. Allowed: UTF-8 without control characters.")
 	}
 	return conversation.Key(text), nil
+}
+
+// keyOf reads the key of a session, or of a place that belongs to one since it has moved: the session keeps the key of its former
+// place.
+func (c *Channel) keyOf(ctx context.Context, text string) (conversation.Key, error) {
+	key, err := parseKey(text)
+	if err != nil || key.Channel() == ChannelName { // programs' sessions never move
+		return key, err
+	}
+	return catalog.New(c.Store).KeyOf(ctx, key)
 }
 
 // ownKey reads the key of a session that programs may write to. Those of other

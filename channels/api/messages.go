@@ -83,7 +83,7 @@ type sessionMessages struct {
 
 // getSessionMessages returns messages of the active conversation.
 func (c *Channel) getSessionMessages(ctx context.Context, in *sessionMessages) (*messageList, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ type reminderList struct {
 }
 
 func (c *Channel) listReminders(ctx context.Context, in *OfSession) (*reminderList, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ type deleteReminder struct {
 }
 
 func (c *Channel) deleteReminder(ctx context.Context, in *deleteReminder) (*struct{}, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}

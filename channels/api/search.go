@@ -91,7 +91,7 @@ func (c *Channel) searchMessages(ctx context.Context, in *searchMessages) (*hitL
 	query := search.Query{Conversation: in.Conversation, Scope: in.scope(), Words: in.Words, Limit: in.Limit, Skip: in.Skip}
 	query.Metadata, query.Scope.Metadata = query.Scope.Metadata, nil // each message is compared
 	if in.Session != "" {
-		key, err := parseKey(in.Session)
+		key, err := c.keyOf(ctx, in.Session)
 		if err != nil {
 			return nil, err
 		}

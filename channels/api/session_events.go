@@ -40,7 +40,7 @@ type followSession struct {
 
 // followSession streams the events of a session of any channel.
 func (c *Channel) followSession(ctx context.Context, in *followSession) (*huma.StreamResponse, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (c *Channel) listSessions(ctx context.Context, in *listSessions) (*sessionL
 type oneSession struct{ Body session }
 
 func (c *Channel) getSession(ctx context.Context, in *OfSession) (*oneSession, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ type patchSession struct {
 // patchSession changes metadata and what is chosen for a session. It creates a session of this channel that is
 // new, so that a program can describe it before anybody speaks.
 func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSession, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ type deleted struct {
 
 // deleteSession deletes all conversations of a session, and its metadata.
 func (c *Channel) deleteSession(ctx context.Context, in *OfSession) (*deleted, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (c *Channel) delete(ctx context.Context, key conversation.Key, id string) (
 
 // archiveSession ends the active conversation of a session.
 func (c *Channel) archiveSession(ctx context.Context, in *OfSession) (*oneChat, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ type resetSession struct {
 // resetSession archives the active conversation and begins a new one. The
 // session keeps its metadata.
 func (c *Channel) resetSession(ctx context.Context, in *resetSession) (*oneChat, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}

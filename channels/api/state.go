@@ -66,7 +66,7 @@ type patchState struct {
 }
 
 func (c *Channel) getState(ctx context.Context, in *OfSession) (*oneState, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *Channel) getState(ctx context.Context, in *OfSession) (*oneState, error
 
 // patchState adds and removes rules and decisions.
 func (c *Channel) patchState(ctx context.Context, in *patchState) (*oneState, error) {
-	key, err := parseKey(in.Key)
+	key, err := c.keyOf(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
-	"parley/conversation/internal/rows"
 	"parley/conversation/metadata"
 	"parley/plaintext"
 )
@@ -204,18 +203,20 @@ func (c *Catalog) Session(ctx context.Context, key conversation.Key) (Session, e
 // SessionOf returns the session that a place belongs to: for a place that has moved, the one that it had before. A session of its
 // own from the time before the move was known is returned as long as it holds something. The error is ErrNoSession if there is none.
 func (c *Catalog) SessionOf(ctx context.Context, place conversation.Key) (Session, error) {
-	own, err := c.Session(ctx, place)
-	if err == nil && own.Conversations+own.Waiting > 0 || err != nil && !errors.Is(err, conversation.ErrNoSession) {
-		return own, err
+	key, err := c.KeyOf(ctx, place)
+	if err != nil {
+		return Session{}, err
 	}
-	key, failed := rows.SessionOf(ctx, c.db, string(place))
-	if failed != nil {
-		return own, db.Explain(failed)
-	}
-	if key == string(place) {
-		return own, err
-	}
-	return c.Session(ctx, conversation.Key(key))
+	return c.Session(ctx, key)
+}
+
+// KeyOf returns the key of the session that SessionOf returns. For a place without a session it returns the key of the place.
+func (c *Catalog) KeyOf(ctx context.Context, place conversation.Key) (key conversation.Key, err error) {
+	err = c.db.QueryRowContext(ctx, `
+		SELECT coalesce((SELECT m.session FROM moved_places m WHERE m.place = ?1 AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.key = m.place AND (
+			EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id AND c.deleted = 0 AND c.messages > 0)
+			OR EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.run_id IS NULL AND i.note = 0)))), ?1)`, string(place)).Scan(&key)
+	return key, db.Explain(err)
 }
 
 func scanSession(row interface{ Scan(...any) error }) (s Session, err error) {
