@@ -10,6 +10,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"parley/gateway"
 )
 
 // newProgress returns a progress bar, which shows nothing where there is no terminal.
@@ -35,9 +37,9 @@ func isTerminal(stream any) bool {
 }
 
 // interruptible returns a context that ends with the first Ctrl-C or SIGTERM, so that
-// the command can stop in order. The second one kills the process.
+// the command can stop in order. A later one kills the process, but no repeat of the first, see gateway.SignalRepeat.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() { time.AfterFunc(gateway.SignalRepeat, stop) })
 	return ctx, stop
 }
