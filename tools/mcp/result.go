@@ -11,13 +11,13 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// resultOf returns the result of a call as the model reads it.
+// resultOf returns the result of a call as the model reads it. The pictures of an error are described, since an error is a text.
 func resultOf(r *sdk.CallToolResult) tools.Result {
 	var pieces []string
 	var pictures []media.Image
 	hasText := false
 	for _, content := range r.Content {
-		if picture, is := content.(*sdk.ImageContent); is {
+		if picture, is := content.(*sdk.ImageContent); is && !r.IsError {
 			pictures = append(pictures, media.Image{Data: picture.Data})
 			continue
 		}
@@ -31,10 +31,11 @@ func resultOf(r *sdk.CallToolResult) tools.Result {
 			pieces = append(pieces, string(text))
 		}
 	}
-	if len(pieces) == 0 && len(pictures) == 0 {
-		pieces = append(pieces, "(no output)")
+	text := strings.Join(pieces, "\n")
+	if strings.TrimSpace(text) == "" && len(pictures) == 0 {
+		text = "(no output)"
 	}
-	return tools.Result{Text: strings.Join(pieces, "\n"), Pictures: pictures}
+	return tools.Result{Text: text, Pictures: pictures}
 }
 
 // contentText returns a piece of a result in words, and whether it is a text itself.
