@@ -1,6 +1,10 @@
 package config
 
-import "parley/conversation/files"
+import (
+	"fmt"
+
+	"parley/conversation/files"
+)
 
 // Files is the [files] section. Sizes are in MiB.
 type Files struct {
@@ -21,6 +25,18 @@ const mebibyte = 1 << 20
 func defaultFiles() Files {
 	limits := files.DefaultLimits()
 	return Files{limits.Inline / mebibyte, limits.MaxFile / mebibyte, limits.MaxSession / mebibyte, limits.MaxTotal / mebibyte}
+}
+
+// Check reports a file that may be larger than all files of its session together: it would never be kept.
+func (f Files) Check(report func(key, found, allowed string)) {
+	if f.MaxFile <= f.MaxSession {
+		return
+	}
+	if f.MaxSession != defaultFiles().MaxSession {
+		report("max_session", fmt.Sprintf("%d, less than max_file with %d", f.MaxSession, f.MaxFile), "at least max_file")
+		return
+	}
+	report("max_file", fmt.Sprintf("%d, more than max_session with %d", f.MaxFile, f.MaxSession), "at most max_session")
 }
 
 // Limits returns the limits of what is kept.

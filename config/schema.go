@@ -164,6 +164,8 @@ func (m member) allowed() string {
 		switch m.tag.Get("kind") {
 		case "switch":
 			return `true, false or "auto"`
+		case "address":
+			return `"host:port" such as "127.0.0.1:8787", or "" for no server`
 		case "url":
 			return "an http:// or https:// address"
 		case "name":

@@ -177,7 +177,7 @@ func (g *Gateway) openStore(ctx context.Context, o Options) (err error) {
 		database = g.store.Path()
 	}
 	if o.Daemon {
-		if err := checkSharedToken(g.cfg, database); err != nil {
+		if err := checkSharedToken(g.cfg, database, g.origins["database"].Place()); err != nil {
 			return err
 		}
 	}

@@ -18,16 +18,18 @@ import (
 	"parley/httpserver"
 )
 
-// errNoSharedToken is returned if the gateway would have to make its token beside a database that is on a server.
-var errNoSharedToken = errors.New("http.token: found nothing, and the database is on a server, so that several gateways may use it: give all of them the same token " +
-	"(token or token_file in the section [http], or HTTP_TOKEN)")
+// noSharedToken is the error where the gateway would have to make its token beside a database that is on a server. It comes behind
+// the place of the key database.
+const noSharedToken = "%s: the database is on a server, so that several gateways may use it, and http.token is not set: give all of them the same token " +
+	"(token or token_file in the section [http], or HTTP_TOKEN)"
 
-// checkSharedToken fails where the gateways of a database need a token that none of them can make.
-func checkSharedToken(cfg config.Config, database string) error {
+// checkSharedToken fails where the gateways of a database need a token that none of them can make. setAt is where the database was
+// configured.
+func checkSharedToken(cfg config.Config, database, setAt string) error {
 	if cfg.HTTP.Address() == "" || !maintenance.OnServer(database) || cfg.HTTP.Token != "" || cfg.HTTP.Auth == httpserver.AuthNone {
 		return nil
 	}
-	return errNoSharedToken
+	return fmt.Errorf(noSharedToken, setAt)
 }
 
 // addHTTP starts listening for HTTP unless the configuration switches it off. If

@@ -21,13 +21,13 @@ const (
 
 // Config is the [http] section.
 type Config struct {
-	Listen         *string  `toml:"listen" env:"HTTP_LISTEN"`             // "host:port"; "" = no server; nil, the default, = DefaultListen where nobody else listens there
-	Auth           string   `toml:"auth" oneof:"token none"`              // AuthToken, or AuthNone for an address of this machine alone; default AuthToken
-	Token          string   `toml:"token" kind:"secret" env:"HTTP_TOKEN"` // what people sign in with and programs send; "" = one that the gateway has made
-	Hosts          []string `toml:"hosts"`                                // further names under which the server is reached, such as a proxy's; default none
-	TrustProxy     bool     `toml:"trust_proxy"`                          // believe X-Forwarded-For and X-Forwarded-Proto; default false
-	MaxConnections int      `toml:"max_connections" min:"1"`              // open at once; the others wait; default 2000
-	Stateless      bool     `toml:"stateless"`                            // a chat completion that names no session is answered from its messages alone, and not stored; default true
+	Listen         *string  `toml:"listen" kind:"address" env:"HTTP_LISTEN"` // "host:port"; "" = no server; nil, the default, = DefaultListen where nobody else listens there
+	Auth           string   `toml:"auth" oneof:"token none"`                 // AuthToken, or AuthNone for an address of this machine alone; default AuthToken
+	Token          string   `toml:"token" kind:"secret" env:"HTTP_TOKEN"`    // what people sign in with and programs send; "" = one that the gateway has made
+	Hosts          []string `toml:"hosts"`                                   // further names under which the server is reached, such as a proxy's; default none
+	TrustProxy     bool     `toml:"trust_proxy"`                             // believe X-Forwarded-For and X-Forwarded-Proto; default false
+	MaxConnections int      `toml:"max_connections" min:"1"`                 // open at once; the others wait; default 2000
+	Stateless      bool     `toml:"stateless"`                               // a chat completion that names no session is answered from its messages alone, and not stored; default true
 }
 
 // What a server asks for.
