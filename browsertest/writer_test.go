@@ -59,6 +59,47 @@ func TestWritingOnWhileAMessageIsSent(t *testing.T) {
 	b.clean()
 }
 
+// What is sent off before the page has heard that the gateway has the message before follows it, and nothing is asked twice.
+func TestAMessageSentOffMeanwhileFollows(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	eval[bool](b, holdReplies)
+	b.say("first")
+	b.answers(1)
+	b.await("window.taken")
+	b.do(typed("\r"))
+	b.say("second")
+	eval[bool](b, "(window.taken(), window.taken = null, true)")
+	b.answers(2)
+	b.awaitText("#messages .assistant", "To: second")
+	b.await("window.taken && (window.told = false, window.taken(), true)")
+	b.await("window.told && document.getElementById('text-field').value === ''")
+	if n := len(g.Model.Calls()); n != 2 {
+		t.Errorf("the model was asked %d times, want twice", n)
+	}
+	b.clean()
+}
+
+// So does an edit.
+func TestAnEditSentOffMeanwhileFollows(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	eval[bool](b, holdReplies)
+	b.say("one")
+	b.answers(1)
+	b.await("window.taken && (document.querySelector('[data-edit]').click(), !document.getElementById('editing').hidden)")
+	b.say(" two")
+	eval[bool](b, "(window.taken(), window.taken = null, true)")
+	b.awaitText("#messages .assistant", "To: one two")
+	b.await("window.taken && (window.told = false, window.taken(), true)")
+	b.await("window.told && document.getElementById('editing').hidden && document.getElementById('text-field').value === ''")
+	b.clean()
+}
+
 // A file that is picked while a message is on its way stays for the next one.
 func TestAFilePickedWhileAMessageIsSentStays(t *testing.T) {
 	t.Parallel()
