@@ -120,7 +120,7 @@ func (d *senderHarness) flushed() bool {
 	select {
 	case <-d.done:
 		return true
-	case <-time.After(15 * time.Second):
+	case <-time.After(waittest.Patience):
 		return false
 	}
 }

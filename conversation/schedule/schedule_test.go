@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/internal/waittest"
 )
 
 func berlin(t *testing.T) *time.Location {
@@ -225,7 +227,7 @@ func TestRuleWithoutEndIsRefused(t *testing.T) {
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%s: %v, want %q", rule, err, want)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(waittest.Patience):
 			t.Fatalf("%s: the search does not end", rule)
 		}
 	}

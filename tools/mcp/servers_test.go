@@ -274,7 +274,7 @@ func TestServerThatLeavesItsGroupIsEnded(t *testing.T) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(30 * time.Second):
+	case <-time.After(waittest.Patience):
 		for _, pid := range mcptest.Alive(h.folder) {
 			if id, err := strconv.Atoi(pid); err == nil {
 				_ = syscall.Kill(id, syscall.SIGKILL)
