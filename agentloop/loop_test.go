@@ -405,9 +405,9 @@ func TestShutdownLetsTheAnswerFinish(t *testing.T) {
 	}
 }
 
-func TestServerAcceptsAllCallsOfFiveHundredToolConversations(t *testing.T) {
+func TestServerAcceptsAllCallsOfHundredsOfToolConversations(t *testing.T) {
 	if testing.Short() {
-		t.Skip("skipped with -short: it makes five hundred conversations")
+		t.Skip("skipped with -short: it makes hundreds of conversations")
 	}
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget, p.Config.SystemPrompt = 400, "Be brief." })
@@ -439,7 +439,7 @@ func TestServerAcceptsAllCallsOfFiveHundredToolConversations(t *testing.T) {
 		return llmtest.Answer{Text: strings.Repeat("answer ", n%80+1)}
 	})
 	var all sync.WaitGroup
-	for i := range 500 {
+	for i := range 280 { // from 280 on, the lengths of all messages are those of the conversation 180 before, and so are the answers
 		key := conversation.Key(fmt.Sprintf("cli:%d", i))
 		all.Go(func() {
 			for j := range 4 {
