@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -46,7 +47,9 @@ func callBytes(t *testing.T, c llmtest.Call) string {
 	for _, m := range c.Messages {
 		b.WriteString(m.Role + ":" + m.Text() + "\n")
 		m.Role, m.Content, m.Note = "", "", ""
-		write(m)
+		if !reflect.ValueOf(m).IsZero() { // it has more than its text
+			write(m)
+		}
 	}
 	return b.String()
 }
