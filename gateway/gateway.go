@@ -22,6 +22,7 @@ import (
 	"parley/activity"
 	"parley/agentloop"
 	"parley/channels"
+	"parley/channels/cli"
 	"parley/channels/delivery"
 	"parley/config"
 	"parley/console"
@@ -71,8 +72,8 @@ type Gateway struct {
 	servers    *mcp.Servers       // MCP servers, which have further tools
 	http       *httpserver.Server // nil when there is none
 	ready      httpserver.ReadyFunc
-	terminal   channels.Source // when the user leaves it, the gateway ends; nil: there is none
-	ending     atomic.Bool     // the gateway takes no more messages, and finishes the runs under way
+	terminal   *cli.Channel // when the user leaves it, the gateway ends; nil: there is none
+	ending     atomic.Bool  // the gateway takes no more messages, and finishes the runs under way
 
 	stopHealth func() // stops answering `gateway health`; nil: nothing answers
 }

@@ -75,6 +75,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	err := front.Wait()
 	close(flush)
 	err = errors.Join(err, senders.Wait())
+	if g.terminal != nil {
+		err = errors.Join(err, g.terminal.End())
+	}
 	closeHTTP()
 	g.log.Info("gateway stopped")
 	return err

@@ -90,6 +90,7 @@ func (g *Gateway) terminalOptions(t Terminal, interactive bool, intro []string, 
 		Err:         t.Err,
 		Interactive: interactive,
 		Message:     t.Message,
+		Drain:       g.cfg.Agent.DrainTimeout,
 		Lines:       t.Lines || term.IsTerminal(int(t.In.Fd())),
 		Folder:      t.Folder,
 		HistoryPath: historyPath,
@@ -112,6 +113,9 @@ func (g *Gateway) terminalOptions(t Terminal, interactive bool, intro []string, 
 // intro returns the lines that a chat begins with: the model and its problem, and links.
 // Without a terminal it prints what there is of them to t.Err, and returns none.
 func (g *Gateway) intro(ctx context.Context, t Terminal, interactive bool) ([]string, error) {
+	if t.Message != "" { // a problem of the model is told with the answer that fails
+		return nil, nil
+	}
 	lines := []string{g.choice.Line()}
 	if problem := g.modelProblem(ctx, quickCheck); problem != nil {
 		lines = append(lines, "⚠ "+plaintext.ForTerminal(problem.Error()))
@@ -127,9 +131,7 @@ func (g *Gateway) intro(ctx context.Context, t Terminal, interactive bool) ([]st
 		lines = append(lines, links...)
 	}
 	if !interactive {
-		if t.Message == "" { // else a problem of the model is told with the answer that fails
-			fmt.Fprintln(t.Err, strings.Join(lines, "\n"))
-		}
+		fmt.Fprintln(t.Err, strings.Join(lines, "\n"))
 		return nil, nil
 	}
 	return lines, nil

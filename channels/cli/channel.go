@@ -44,6 +44,9 @@ type Options struct {
 	Message     string
 	Lines       bool
 
+	// Drain is how long answers under way are awaited when ctx of Run ends. Without Interactive the user is told.
+	Drain time.Duration
+
 	// Size is the terminal's columns and rows; nil asks the terminal that Out is.
 	Size func() (width, height int)
 
@@ -274,9 +277,18 @@ func (c *Channel) ForgetThought(address string) {
 // message's id follows, so that each reply belongs to one message.
 func (c *Channel) addressPrefix() string { return string(c.key) + "/" }
 
+// End must be called when no more replies are sent. Without a line editor, it returns ErrFailed if a message got no
+// answer. If the answer is still to come, it says so on Options.Err.
+func (c *Channel) End() error {
+	if p, ok := c.frontend.(*pipe); ok {
+		return p.end()
+	}
+	return nil
+}
+
 // Failed reports, before the reply to the message at the address arrives, that there is no answer:
-// the reply says why. Without a line editor the reply goes to Options.Err, and Run returns ErrFailed
-// at its end.
+// the reply says why. Without a line editor the reply goes to Options.Err, and Run and End
+// return ErrFailed.
 func (c *Channel) Failed(address string) {
 	if p, ok := c.frontend.(*pipe); ok {
 		p.fail(strings.TrimPrefix(address, c.addressPrefix()))

@@ -22,6 +22,7 @@ type pipe struct {
 	message string // the only message; "" = in is read
 	lines   bool   // every line of in is a message
 	errOut  io.Writer
+	drain   time.Duration // how long the gateway waits for the answer when it is stopped
 
 	mu      sync.Mutex // guards out and waiting
 	out     io.Writer
@@ -37,7 +38,7 @@ type pipe struct {
 }
 
 func newPipe(o Options) *pipe {
-	return &pipe{broken: make(chan error, 1), in: o.In, message: o.Message, lines: o.Lines, out: o.Out, errOut: o.Err, abandoned: o.Abandoned}
+	return &pipe{broken: make(chan error, 1), in: o.In, message: o.Message, lines: o.Lines, out: o.Out, errOut: o.Err, drain: o.Drain, abandoned: o.Abandoned}
 }
 
 func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
@@ -51,7 +52,7 @@ func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case err != nil && ctx.Err() == nil:
+	case err != nil && !errors.Is(err, context.Canceled):
 		return err
 	case p.failure:
 		return ErrFailed
@@ -61,6 +62,9 @@ func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
 
 // ErrFailed says that a message got no answer. Why was written to Options.Err.
 var ErrFailed = errors.New("no answer")
+
+// errUnsent says that a message was not stored because the gateway was told to stop.
+var errUnsent = errors.New("stopped before the message was complete; nothing was sent, so send it again")
 
 // askAll asks everything that the input holds.
 func (p *pipe) askAll(ctx context.Context, post postFunc) error {
@@ -73,6 +77,9 @@ func (p *pipe) askAll(ctx context.Context, post postFunc) error {
 		var l inputLine
 		select {
 		case <-ctx.Done():
+			if !p.lines {
+				return errUnsent
+			}
 			return ctx.Err()
 		case l = <-lines:
 		}
@@ -121,17 +128,43 @@ func (p *pipe) ask(ctx context.Context, post postFunc, text string) error {
 	p.waiting, p.replied = id, replied
 	p.mu.Unlock()
 	if err := post(ctx, id, text); err != nil {
+		p.mu.Lock()
+		p.waiting = ""
+		p.mu.Unlock()
 		return fmt.Errorf("the message %q was not stored: %w", shorten(text, 1, 40), err)
 	}
 	select {
 	case <-replied:
 		return nil
 	case err := <-p.broken:
+		p.mu.Lock()
+		p.waiting = ""
+		p.mu.Unlock()
 		return fmt.Errorf("the reply can't be written, and waits for the next chat: %w", err)
 	case <-ctx.Done():
+		if p.drain > 0 {
+			p.wait(id, fmt.Sprintf("Stopping: the answer is awaited for up to %s. Another signal, such as Ctrl-C, ends it at once.", p.drain))
+		}
 		return ctx.Err()
 	}
 }
+
+// end returns ErrFailed if a message got no answer. If the answer is still to come, it says so.
+func (p *pipe) end() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting != "" {
+		p.waiting, p.failure = "", true
+		_, _ = io.WriteString(p.errOut, stoppedEarly+"\n") // nothing depends on it
+	}
+	if p.failure {
+		return ErrFailed
+	}
+	return nil
+}
+
+// stoppedEarly says that the gateway was stopped while it waited for an answer.
+const stoppedEarly = "Stopped before the answer came. The message is kept: its answer comes with the next message of this session."
 
 func (p *pipe) deliver(_ context.Context, next piece) error {
 	p.mu.Lock()

@@ -211,8 +211,9 @@ func TestReplyWaitsForTheNextChatOfItsSession(t *testing.T) {
 	left.writes("first\n")
 	gatewaytest.Await(t, "the model's call", func() bool { return s.Model.Served() > 0 })
 	left.interrupt()
-	if out, _, err := left.ends(); err != nil || out != "" {
-		t.Errorf("the chat that was left printed %q, %v", out, err)
+	if out, problems, err := left.ends(); !errors.Is(err, cli.ErrFailed) || out != "" || !strings.Contains(problems, "awaited for up to 10ms") ||
+		!strings.Contains(problems, "The message is kept: its answer comes with the next message") {
+		t.Errorf("the chat that was left printed %q, problems %q, %v", out, problems, err)
 	}
 	close(hung)
 	if out, _, err := s.pipes("alone", gateway.Terminal{Session: "other"}); err != nil || out != "re alone\n" {
@@ -234,6 +235,19 @@ func TestReplyWaitsForTheNextChatOfItsSession(t *testing.T) {
 	}
 	if out, _, err := s.pipes("/status", gateway.Terminal{Session: "mine"}); err != nil || !strings.HasPrefix(out, "(from before)\nre third\n") {
 		t.Errorf("the next chat printed %q, %v", out, err)
+	}
+}
+
+// A message whose input has not ended when the gateway is told to stop is not sent, which the person is told.
+func TestPipeReportsAMessageThatWasNotComplete(t *testing.T) {
+	t.Parallel()
+	s := newPipeHarness(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
+	left := s.opens(gateway.Terminal{})
+	left.writes("half of it\n")
+	gatewaytest.Await(t, "the start", func() bool { return strings.HasPrefix(left.problems.String(), "Model: ") })
+	left.interrupt()
+	if out, _, err := left.ends(); err == nil || !strings.Contains(err.Error(), "nothing was sent") || out != "" {
+		t.Errorf("the chat printed %q, %v", out, err)
 	}
 }
 

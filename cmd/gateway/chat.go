@@ -3,6 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -33,9 +38,11 @@ func chatCommand(configPath *string) *cobra.Command {
 
 // chat opens a terminal and serves nothing else.
 func chat(ctx context.Context, configPath string, terminal gateway.Terminal) error {
+	started := reportEarlyEnd(os.Stderr)
 	g, err := gateway.New(ctx, gateway.Options{
 		ConfigPath: configPath, Version: version(), DocumentReader: documentReader(), ServerGuard: serverGuard(), Terminal: &terminal,
 	})
+	started()
 	if errors.Is(err, cli.ErrNothingPicked) {
 		return nil
 	}
@@ -44,4 +51,24 @@ func chat(ctx context.Context, configPath string, terminal gateway.Terminal) err
 	}
 	defer g.Close()
 	return g.Run(ctx)
+}
+
+// reportEarlyEnd prints that nothing was sent if a signal ends the process before started is called.
+func reportEarlyEnd(to io.Writer) (started func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case s := <-signals:
+			fmt.Fprintf(to, "gateway: ended by a signal (%s) while it started; nothing was sent\n", s)
+			signal.Reset(s) // so that the process ends as the caller of the signal expects
+			_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
+		case <-done:
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
 }
