@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -28,6 +29,12 @@ const mcpInstructions = "The archive and the sessions of Parley, an assistant in
 const (
 	mcpWait     = 50
 	mcpLongWait = 600
+)
+
+// Limits of a search, as SearchScope has them over HTTP.
+const (
+	maxWords = 1000 // characters
+	maxSkip  = 1000
 )
 
 // The path of a conversation as a resource, and the most bytes of one.
@@ -91,23 +98,33 @@ func (c *Channel) serveMCP() http.Handler {
 }
 
 type mcpSearch struct {
-	Query        string `json:"query" jsonschema:"words, and phrases in double quotes"`
+	Query        string `json:"query" jsonschema:"words, and phrases in double quotes; at most 1000 characters"`
 	Session      string `json:"session,omitempty" jsonschema:"only in the session with this key"`
 	Conversation string `json:"conversation,omitempty" jsonschema:"only in the conversation with this id"`
 	Channel      string `json:"channel,omitempty" jsonschema:"only in sessions of this channel, such as telegram"`
 	Limit        int    `json:"limit,omitempty" jsonschema:"how many at most, up to 100; default 20"`
-	Skip         int    `json:"skip,omitempty" jsonschema:"how many of the best to leave out"`
+	Skip         int    `json:"skip,omitempty" jsonschema:"how many of the best to leave out, up to 1000"`
 }
 
 func (c *Channel) mcpSearch(ctx context.Context, _ *mcp.CallToolRequest, in mcpSearch) (any, error) {
 	if err := checkWords("query", in.Query); err != nil {
 		return nil, err
 	}
+	if n := utf8.RuneCountInString(in.Query); n > maxWords {
+		return nil, problem(http.StatusUnprocessableEntity, "query has %d characters. Allowed: at most %d.", n, maxWords)
+	}
+	limit, err := within("limit", in.Limit, 20, 100)
+	if err != nil {
+		return nil, err
+	}
+	if in.Skip < 0 || in.Skip > maxSkip {
+		return nil, problem(http.StatusUnprocessableEntity, "skip is %d. Allowed: 0 to %d.", in.Skip, maxSkip)
+	}
 	if in.Channel != "" && (in.Session != "" || in.Conversation != "") {
 		return nil, problem(http.StatusUnprocessableEntity, "channel chooses among several sessions; leave it out where session or conversation names one.")
 	}
 	return bodyOf(c.searchMessages(ctx, &searchMessages{
-		SearchScope: SearchScope{Words: in.Query, Channel: in.Channel, Limit: within(in.Limit, 20, 100), Skip: max(min(in.Skip, 1000), 0)},
+		SearchScope: SearchScope{Words: in.Query, Channel: in.Channel, Limit: limit, Skip: in.Skip},
 		Session:     in.Session, Conversation: in.Conversation,
 	}))
 }
@@ -117,14 +134,21 @@ type mcpRead struct {
 	Conversation string `json:"conversation,omitempty" jsonschema:"the id of the conversation, in place of a session"`
 	Before       int64  `json:"before,omitempty" jsonschema:"only messages before this seq"`
 	After        *int64 `json:"after,omitempty" jsonschema:"only messages behind this seq, the oldest first; 0 for the beginning"`
-	Limit        int    `json:"limit,omitempty" jsonschema:"how many at most, up to 200; default 50"`
+	Limit        int    `json:"limit,omitempty" jsonschema:"how many at most, up to 1000; default 50"`
 	Tools        bool   `json:"tools,omitempty" jsonschema:"with the calls of tools and their results"`
 }
 
 func (c *Channel) mcpRead(ctx context.Context, _ *mcp.CallToolRequest, in mcpRead) (any, error) {
-	stretch := Stretch{View: "user", Limit: within(in.Limit, 50, 200), Before: max(in.Before, 0)}
+	limit, err := within("limit", in.Limit, 50, 1000)
+	if err != nil {
+		return nil, err
+	}
+	if in.Before < 0 || in.After != nil && *in.After < 0 {
+		return nil, problem(http.StatusUnprocessableEntity, "before and after are seqs of messages. Allowed: 1 and more, for after also 0.")
+	}
+	stretch := Stretch{View: "user", Limit: limit, Before: in.Before}
 	if in.After != nil {
-		stretch.After, stretch.forward = max(*in.After, 0), true
+		stretch.After, stretch.forward = *in.After, true
 	}
 	if in.Tools {
 		stretch.View = "talk"
@@ -145,7 +169,10 @@ type mcpPage struct {
 	Cursor string `json:"cursor,omitempty" jsonschema:"where the page begins: the next of the page before"`
 }
 
-func (p mcpPage) page() Page { return Page{Limit: within(p.Limit, 50, 200), Cursor: p.Cursor} }
+func (p mcpPage) page() (Page, error) {
+	limit, err := within("limit", p.Limit, 50, 200)
+	return Page{Limit: limit, Cursor: p.Cursor}, err
+}
 
 type mcpSessions struct {
 	mcpPage
@@ -153,7 +180,11 @@ type mcpSessions struct {
 }
 
 func (c *Channel) mcpSessions(ctx context.Context, _ *mcp.CallToolRequest, in mcpSessions) (any, error) {
-	return bodyOf(c.listSessions(ctx, &listSessions{Page: in.page(), Channel: in.Channel, Text: in.Text}))
+	page, err := in.page()
+	if err != nil {
+		return nil, err
+	}
+	return bodyOf(c.listSessions(ctx, &listSessions{Page: page, Channel: in.Channel, Text: in.Text}))
 }
 
 type mcpConversations struct {
@@ -162,7 +193,11 @@ type mcpConversations struct {
 }
 
 func (c *Channel) mcpConversations(ctx context.Context, _ *mcp.CallToolRequest, in mcpConversations) (any, error) {
-	filter := ChatFilter{Page: in.page(), Text: in.Text}
+	page, err := in.page()
+	if err != nil {
+		return nil, err
+	}
+	filter := ChatFilter{Page: page, Text: in.Text}
 	if in.Session != "" {
 		return bodyOf(c.listSessionChats(ctx, &listSessionChats{OfSession{in.Session}, filter}))
 	}
@@ -188,16 +223,19 @@ func (c *Channel) mcpSend(ctx context.Context, r *mcp.CallToolRequest, in mcpSen
 	if _, err := parseID(in.IdempotencyKey); err != nil { // which names the header
 		return nil, problem(http.StatusBadRequest, "idempotency_key: %q is not allowed: "+idRule, shorten(in.IdempotencyKey))
 	}
+	wait := mcpWait
+	if in.Wait != nil {
+		wait = *in.Wait
+	}
+	if wait < 0 || wait > mcpLongWait {
+		return nil, problem(http.StatusUnprocessableEntity, "wait is %d. Allowed: 0 to %d seconds.", wait, mcpLongWait)
+	}
 	q, err := newQuestion(key, in.IdempotencyKey, in.Text, nil)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.take(ctx, &q); err != nil {
 		return nil, err
-	}
-	wait := mcpWait
-	if in.Wait != nil {
-		wait = max(min(*in.Wait, mcpLongWait), 0)
 	}
 	a, err := c.await(ctx, q, preference{bounded: true, wait: time.Duration(wait) * time.Second}, untilAsked{})
 	if err != nil && !errors.Is(err, errWaited) {
@@ -242,10 +280,14 @@ func (b *boundedText) Write(p []byte) (int, error) {
 	return b.Builder.Write(p)
 }
 
-// within returns a number of a request between 1 and most, and another one in place of 0.
-func within(n, byDefault, most int) int {
-	if n <= 0 {
-		return byDefault
+// within returns a number of a request, which must be between 1 and most, and another one in place of 0, which
+// stands for none.
+func within(name string, n, byDefault, most int) (int, error) {
+	switch {
+	case n == 0:
+		return byDefault, nil
+	case n < 0 || n > most:
+		return 0, problem(http.StatusUnprocessableEntity, "%s is %d. Allowed: 1 to %d.", name, n, most)
 	}
-	return min(n, most)
+	return n, nil
 }
