@@ -46,7 +46,7 @@ type Deps struct {
 	Look func(channel string, key conversation.Key)
 
 	Log *slog.Logger
-	Now func() time.Time // nil: time.Now
+	Now func() time.Time // the clock of the store; nil: time.Now
 
 	// IsEnding reports whether the gateway ends; nil: it does not.
 	IsEnding func() bool
@@ -77,6 +77,7 @@ type Fact struct{ Name, Value string }
 // Console serves the pages.
 type Console struct {
 	Deps
+	templates *pages.Set
 }
 
 // New returns a console.
@@ -84,13 +85,11 @@ func New(deps Deps) *Console {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	return &Console{Deps: deps}
+	return &Console{Deps: deps, templates: pages.NewSet(subfolder(embedded, "templates"), functions(deps.Now))}
 }
 
 //go:embed templates
 var embedded embed.FS
-
-var templates = pages.NewSet(subfolder(embedded, "templates"), functions())
 
 func subfolder(files fs.FS, name string) fs.FS {
 	folder, err := fs.Sub(files, name)
@@ -157,7 +156,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, file, section, ti
 	if file == "overview.html" {
 		frame.Styles = append(frame.Styles, "vendor/uplot/uplot.css")
 	}
-	if err := templates.Page(w, http.StatusOK, file, frame); err != nil {
+	if err := c.templates.Page(w, http.StatusOK, file, frame); err != nil {
 		c.fail(w, r, err)
 	}
 }

@@ -325,3 +325,15 @@ func TestConsoleDistinguishesBots(t *testing.T) {
 		}
 	}
 }
+
+// How long ago something was is told by the clock of the store, since this machine's may be wrong.
+func TestAgesAreOfTheStoresClock(t *testing.T) {
+	t.Parallel()
+	d := newConsoleHarness(t, func(deps *console.Deps) {
+		deps.Now = func() time.Time { return time.Now().Add(5*time.Hour + time.Minute) }
+	})
+	d.talk("telegram:chat:7", ada, "hello", "hi", nil)
+	if page := d.browser.Page("/console/sessions"); !strings.Contains(page, ">5 h ago<") {
+		t.Errorf("the page has no age of 5 hours: %s", page)
+	}
+}

@@ -70,7 +70,7 @@ func (c *Console) sendLines(events *httpserver.Events, lines []Line, filter logF
 		if !filter.takes(line) {
 			continue
 		}
-		html, err := templates.Fragment("line", line)
+		html, err := c.templates.Fragment("line", line)
 		if err != nil {
 			return err
 		}

@@ -15,12 +15,12 @@ import (
 )
 
 // functions returns what the console's templates call beside the shared
-// functions.
-func functions() template.FuncMap {
+// functions. now is the clock that stored times are compared with.
+func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
 		"count":   count,
 		"took":    took,
-		"ago":     func(t time.Time) template.HTML { return ago(t, time.Now()) },
+		"ago":     func(t time.Time) template.HTML { return ago(t, now()) },
 		"stamp":   stamp,
 		"clip":    clip,
 		"channel": func(key conversation.Key) string { return key.Channel() },

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"parley/config"
 	"parley/console"
 	"parley/conversation"
+	"parley/embedding"
+	"parley/llm"
 )
 
 // addConsole adds the operator's pages if there is an HTTP server. All channels
@@ -29,7 +32,7 @@ func (g *Gateway) addConsole() {
 		Currency:  g.cfg.LLM.Currency,
 		Caps:      g.budgets,
 		Reminders: g.reminders,
-		Models:    g.modelHealth,
+		Models:    g.shownModels,
 		Window:    g.consoleWindow,
 		Look:      g.look,
 		Sessions:  g.sessions,
@@ -43,9 +46,30 @@ func (g *Gateway) addConsole() {
 		deps.Servers = g.toolServers
 	}
 	if g.vectors != nil {
-		deps.Embeddings = g.vectors.Status
+		deps.Embeddings = func(ctx context.Context) (embedding.Status, error) {
+			status, err := g.vectors.Status(ctx)
+			status.Since = g.storeTime(status.Since)
+			return status, err
+		}
 	}
 	console.New(deps).Serve(g.http)
+}
+
+// storeTime returns what the store's clock showed when this process's own showed a time. The zero time stays zero.
+func (g *Gateway) storeTime(own time.Time) time.Time {
+	if own.IsZero() {
+		return own
+	}
+	return g.store.At(own)
+}
+
+// shownModels returns the states of the models with times by the store's clock.
+func (g *Gateway) shownModels() []llm.Health {
+	list := g.modelHealth()
+	for i := range list {
+		list[i].Since = g.storeTime(list[i].Since)
+	}
+	return list
 }
 
 // accounts returns the channels in service with the bots that serve them, sorted by name.

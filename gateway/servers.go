@@ -52,8 +52,8 @@ func (g *Gateway) awaitTools(ctx context.Context) {
 func (g *Gateway) toolServers() (list []console.ToolServer) {
 	for _, s := range g.servers.Status() {
 		shown := console.ToolServer{
-			Name: s.Name, State: s.State, Since: s.Since, Endpoint: s.Endpoint, Eager: s.Eager, Offered: s.Tools, LeftOut: s.LeftOut,
-			Restarts: max(s.Starts-1, 0), LastError: s.LastError, LastErrorAt: s.LastErrorAt,
+			Name: s.Name, State: s.State, Since: g.storeTime(s.Since), Endpoint: s.Endpoint, Eager: s.Eager, Offered: s.Tools, LeftOut: s.LeftOut,
+			Restarts: max(s.Starts-1, 0), LastError: s.LastError, LastErrorAt: g.storeTime(s.LastErrorAt),
 		}
 		for _, tool := range g.servers.Tools(s.Name) {
 			shown.Tools = append(shown.Tools, console.ServerTool{
