@@ -26,7 +26,7 @@ func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversat
 	for {
 		ok, words, err := c.admit(ctx, m.Chat, v)
 		if err == nil {
-			retry.Succeeded("resolved")
+			retry.Succeeded("access list readable again")
 			if words != "" {
 				c.tell(in, words)
 			}

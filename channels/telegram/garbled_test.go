@@ -38,7 +38,7 @@ func TestOnlyTheBrokenUpdateIsSkipped(t *testing.T) {
 		t.Fatal(diff)
 	}
 	must(t, g.srv.WaitConfirmed(deadline(t)))
-	g.waitLog("msg=resolved")
+	g.waitLog("msg=\"updates received again\"")
 	if g.logged("skipping it") != 1 || g.logged("update_id=1012") != 1 || !strings.Contains(g.log.String(), `text\\\":\\\"broken`) {
 		t.Errorf("the log does not show what was skipped:\n%s", g.log.String())
 	}

@@ -71,7 +71,7 @@ func (c *Channel) storeMigration(ctx context.Context, m *message) error {
 	for {
 		err := c.moveGroup(ctx, from, to)
 		if err == nil {
-			retry.Succeeded("resolved")
+			retry.Succeeded("migration to a supergroup stored")
 			return nil
 		}
 		if err := retry.Wait(ctx, channels.Trouble{Name: "store", Level: slog.LevelError, Text: "migration to a supergroup not stored, trying again; Telegram keeps the messages"}, err, 0); err != nil {

@@ -102,7 +102,7 @@ func (c *Channel) introduce(ctx context.Context, me *self) error {
 		var user tgbotapi.User
 		err := c.api.call(ctx, requestTimeout, "getMe", nil, &user)
 		if err == nil {
-			retry.Succeeded("resolved")
+			retry.Succeeded("Telegram answers again")
 			me.username, me.readsAll = user.UserName, user.CanReadAllGroupMessages
 			close(me.known)
 			if !user.CanReadAllGroupMessages && (c.talk.Most > 0 || len(c.free) > 0) {
@@ -196,7 +196,7 @@ func (c *Channel) poll(ctx context.Context, role *cluster.Role, me *self, accept
 			continue
 		}
 		c.answered()
-		retry.Succeeded("resolved")
+		retry.Succeeded("updates received again")
 		next.widen()
 		if len(batch) == 0 && time.Since(began) < time.Second && clock.Sleep(ctx, pollPause) != nil {
 			return ctx.Err()
@@ -289,7 +289,7 @@ func (c *Channel) store(ctx context.Context, cursors []conversation.Cursor, inbo
 	for {
 		err := accept(ctx, cursors, inbounds...)
 		if err == nil {
-			retry.Succeeded("resolved")
+			retry.Succeeded("messages stored again")
 			return nil
 		}
 		if errors.Is(err, cluster.ErrLost) {

@@ -236,7 +236,7 @@ func TestUpdatesAreConfirmedOnlyWhenStored(t *testing.T) {
 	}
 	g.wait(1)
 	must(t, g.srv.WaitConfirmed(deadline(t)))
-	g.waitLog("msg=resolved")
+	g.waitLog("msg=\"messages stored again\"")
 	if n := g.logged("messages not stored"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, g.log.String())
 	}
@@ -299,7 +299,7 @@ func TestAnotherPollerIsLoggedOnce(t *testing.T) {
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
 	g.run(g.channel())
 	g.wait(1)
-	g.waitLog("msg=resolved")
+	g.waitLog("msg=\"updates received again\"")
 	if n := g.logged("another program polls"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, g.log.String())
 	}

@@ -79,7 +79,7 @@ func TestMessagesWithoutUpdateIDsAreTakenOnce(t *testing.T) {
 	if diff := cmp.Diff([]string{"before", "without an id", "behind it"}, texts(g.wait(3))); diff != "" {
 		t.Fatal(diff)
 	}
-	g.waitLog("msg=resolved")
+	g.waitLog("msg=\"updates received again\"")
 	if n := g.logged("have no ids"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, g.log.String())
 	}

@@ -78,7 +78,7 @@ func (c *Channel) persist(ctx context.Context, call func(context.Context) error)
 		err := call(ctx)
 		if err == nil {
 			c.answered()
-			retry.Succeeded("resolved")
+			retry.Succeeded("Telegram answers again")
 			return nil
 		}
 		if ctx.Err() == nil && !isRejection(err) {
