@@ -1,10 +1,12 @@
 package browsertest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -102,4 +104,147 @@ func TestAMessageIsNotTakenBackWhileItIsSent(t *testing.T) {
 		t.Errorf("the field has %q", got)
 	}
 	b.clean()
+}
+
+// refuseNext makes the gateway refuse so many of the page's next requests.
+func refuseNext(n int) string {
+	return fmt.Sprintf(`((left) => {
+		const send = window.fetch;
+		window.fetch = async (...request) => left-- > 0 ? new Response(JSON.stringify({ detail: "Not now." }), { status: 422 }) : send(...request);
+		return true;
+	})(%d)`, n)
+}
+
+// "Send now" on a refused message works also while another message is being sent.
+func TestARefusedMessageIsSentAgainWhileAnotherIsSent(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	eval[bool](b, refuseNext(1))
+	b.say("first")
+	b.awaitText("#unsent .refused", "Not now.")
+	eval[bool](b, holdSending)
+	b.say("second")
+	b.await("window.release")
+	b.do(chromedp.Click("#unsent .refused [data-again]"))
+	eval[bool](b, "release() && true")
+	b.awaitText("#messages .user", "second")
+	b.awaitText("#messages .user", "first")
+	b.await("!document.querySelector('#unsent > li')")
+	b.clean()
+}
+
+// What follows a message for which the browser has no room is sent after it.
+func TestMessagesKeepTheirOrderWithoutRoom(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	eval[bool](b, `(() => {
+		const put = IDBObjectStore.prototype.put;
+		IDBObjectStore.prototype.put = function (row) {
+			if (row.text === "large") throw new DOMException("no room", "QuotaExceededError");
+			return put.call(this, row);
+		};
+		const load = window.fetch;
+		window.fetch = () => Promise.reject(new TypeError("away"));
+		window.back = () => { window.fetch = load; };
+		return true;
+	})()`)
+	b.say("large")
+	b.awaitText("#unsent", "Not sent.")
+	b.say("small")
+	b.await("document.querySelectorAll('#unsent > li').length === 2")
+	eval[bool](b, "(window.back(), document.querySelector('#unsent [data-again]').click(), true)")
+	b.await("!document.querySelector('#unsent > li') && document.getElementById('answer').hidden")
+	b.awaitText("#messages .assistant", "small")
+	if said := eval[string](b, "[...document.querySelectorAll('#messages .user .bubble')].map((e) => e.textContent).join('|')"); said != "large|small" {
+		t.Errorf("the chat reads %s", said)
+	}
+	b.clean()
+}
+
+// A proxy that leads to its own sign-in has not delivered a message to the gateway: the message is kept.
+func TestAMessageIsKeptWhereAProxyAsksForASignIn(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	eval[bool](b, `(() => {
+		const send = window.fetch;
+		window.fetch = () => { window.fetch = send; return send("/signin"); }; // leads to a page, with 200
+		return true;
+	})()`)
+	b.say("Do not lose me")
+	b.awaitText("#unsent", "Not sent.")
+	b.do(chromedp.Click("#unsent [data-again]"))
+	b.answers(1)
+	b.await("!document.querySelector('#unsent > li')")
+	b.clean()
+}
+
+// A message for which no reply comes is sent again over another connection.
+func TestAMessageWithoutAReplyIsSentAgain(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	eval[bool](b, `(() => {
+		const send = window.fetch;
+		const late = new AbortController();
+		AbortSignal.timeout = () => late.signal;
+		window.fetch = (url, { signal }) => new Promise((_, reject) => {
+			window.giveUp = () => { window.fetch = send; AbortSignal.timeout = () => undefined; late.abort(); };
+			signal?.addEventListener("abort", () => reject(signal.reason));
+		});
+		return true;
+	})()`)
+	b.say("Do not lose me")
+	b.await("window.giveUp")
+	eval[bool](b, "(window.giveUp(), true)")
+	b.awaitText("#unsent", "Not sent.")
+	b.do(chromedp.Click("#unsent [data-again]"))
+	b.answers(1)
+	b.await("!document.querySelector('#unsent > li')")
+	b.clean()
+}
+
+// A message that is refused in one tab after another one has taken it back stays taken back.
+func TestARefusalDoesNotBringAMessageBack(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	eval[bool](b, "(window.fetch = () => Promise.reject(new TypeError('away')), true)")
+	b.say("Once")
+	b.awaitText("#unsent", "Not sent.")
+	two := openHeld(b)
+	b.do(chromedp.Click("#unsent [data-restore]"))
+	b.await("!document.querySelector('#unsent > li')")
+	two.await("window.refuse && (window.refuse(), true)")
+	two.await("window.told && !document.querySelector('#unsent > li')")
+}
+
+// openHeld opens the page of a tab in a second one, which hears that its first request is refused when window.refuse() is called.
+func openHeld(b *tab) *tab {
+	b.t.Helper()
+	id := chromedp.FromContext(b.ctx).BrowserContextID
+	ctx, end := chromedp.NewContext(chrome, chromedp.WithExistingBrowserContext(id))
+	b.t.Cleanup(end)
+	second := newTab(b.t, ctx)
+	script := page.AddScriptToEvaluateOnNewDocumentParams{Source: `(() => {
+		const send = window.fetch;
+		window.fetch = (url, request) => request?.method !== "POST" ? send(url, request) : new Promise((resolve) => {
+			window.refuse = () => {
+				resolve(new Response(JSON.stringify({ detail: "Not now." }), { status: 422 }));
+				setTimeout(() => { window.told = true; }, 300);
+			};
+		});
+	})()`}
+	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, script); err != nil {
+		b.t.Fatal(err)
+	}
+	second.open(eval[string](b, "location.href"))
+	return second
 }

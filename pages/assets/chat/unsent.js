@@ -5,6 +5,8 @@
 
 const retryAfter = 10_000; // ms between attempts while messages wait
 const patience = 600; // ms after which a message that is on its way is shown
+const silence = 45_000; // ms without a reply until a request counts as lost
+const unreached = "The gateway can't be reached.";
 const name = "parley";
 const store = "unsent";
 
@@ -14,7 +16,10 @@ function open() {
   opened ??= new Promise((resolve, reject) => {
     const request = indexedDB.open(name, 1);
     request.onupgradeneeded = () => request.result.createObjectStore(store, { keyPath: "n", autoIncrement: true });
-    request.onsuccess = () => resolve(request.result);
+    request.onsuccess = () => {
+      request.result.onclose = () => { opened = undefined; }; // the browser has closed it
+      resolve(request.result);
+    };
     request.onerror = () => reject(request.error);
   });
   opened.catch(() => { opened = undefined; });
@@ -31,27 +36,43 @@ async function query(mode, ask) {
   });
 }
 
-// What the browser has no room for, or forbids to store, is kept as long as the page is open.
+// What the browser has no room for, or forbids to store, is kept as long as the page is open,
+// and so is what follows it, which would be sent before it otherwise.
 const memory = new Map();
 addEventListener("beforeunload", (event) => { if (memory.size) event.preventDefault(); });
 
 async function all() {
   const stored = await query("readonly", (rows) => rows.getAll()).catch(() => []);
-  return [...stored, ...memory.values()];
+  return [...stored.filter(({ n }) => !memory.has(n)), ...memory.values()];
 }
 
-async function put(message) {
-  if (!memory.has(message.n)) {
+async function add(message) {
+  if (!memory.size) {
     try {
       await query("readwrite", (rows) => rows.put(message));
       return;
-    } catch { message.n ??= message.id; }
+    } catch { /* it is kept in memory */ }
   }
-  memory.set(message.n, message);
+  memory.set(message.id, { ...message, n: message.id });
+}
+
+// refuse notes why a message was refused, unless another tab has sent it or taken it back.
+async function refuse(message, why) {
+  if (!(await all()).some(({ n }) => n === message.n)) return;
+  const refused = { ...message, why };
+  if (memory.has(message.n)) memory.set(message.n, refused);
+  else await query("readwrite", (rows) => rows.put(refused)).catch(() => memory.set(message.n, refused));
 }
 
 async function remove(n) {
-  if (!memory.delete(n)) await query("readwrite", (rows) => rows.delete(n)).catch(() => {}); // a repeat is taken once
+  memory.delete(n);
+  await query("readwrite", (rows) => rows.delete(n)).catch(() => {}); // a repeat is taken once
+}
+
+// deadline ends a request for which no reply comes, as after a change of the network: the next
+// attempt takes another connection. Files may take any time.
+function deadline(data) {
+  return data.has("file") ? undefined : AbortSignal.timeout?.(silence);
 }
 
 // post sends a form's data. It returns what went wrong, in words, "" if nothing did, and
@@ -59,10 +80,11 @@ async function remove(n) {
 export async function post(url, data) {
   let answer;
   try {
-    answer = await fetch(url, { method: "POST", body: data, headers: { Accept: "application/json" } });
+    answer = await fetch(url, { method: "POST", body: data, headers: { Accept: "application/json" }, signal: deadline(data) });
   } catch {
-    return { why: "The gateway can't be reached.", later: true };
+    return { why: unreached, later: true };
   }
+  if (answer.redirected) return { why: unreached, later: true }; // a proxy leads to its own sign-in
   if (answer.ok) return { why: "", later: false };
   const later = [401, 429, 502, 503, 504].includes(answer.status); // 401: the page is about to ask for a sign-in
   try {
@@ -89,6 +111,7 @@ export function startUnsent(chat, restore) {
   let isSending = false;
   let isReached = true; // the gateway, with the last attempt
   let underWay = {}; // the number of the message that is being sent, and the promise of that
+  const again = new Set(); // numbers of refused messages that somebody wants sent
   let timer;
   let shown = "";
 
@@ -117,7 +140,10 @@ export function startUnsent(chat, restore) {
       item.querySelector("[data-why]").textContent = "Sending…";
       for (const button of item.querySelectorAll("button")) button.remove();
     }
-    item.querySelector("[data-again]")?.addEventListener("click", () => flush(true));
+    item.querySelector("[data-again]")?.addEventListener("click", () => {
+      if (message.why) again.add(message.n);
+      flush();
+    });
     item.querySelector("[data-restore]")?.addEventListener("click", () => takeBack(message));
     return item;
   }
@@ -136,19 +162,19 @@ export function startUnsent(chat, restore) {
   async function send(message) {
     const { why, later } = await post(`${message.chat}/${message.seq ? "edit" : "messages"}`, formOf(message));
     isReached = !later;
-    if (isReached && why) await put({ ...message, why });
+    if (isReached && why) await refuse(message, why);
     else if (isReached) await remove(message.n);
     return isReached;
   }
 
   // flush sends what waits, in order, until the gateway can't be reached. A message that the
   // gateway has refused is sent again only when somebody says so.
-  async function flush(again) {
+  async function flush() {
     const late = setTimeout(show, patience);
     if (isSending) return;
     isSending = true;
     const tried = new Set();
-    const next = async () => (await all()).find(({ n, why }) => !tried.has(n) && (!why || again === true));
+    const next = async () => (await all()).find(({ n, why }) => again.delete(n) || (!tried.has(n) && !why));
     for (let message = await next(); message; message = await next()) {
       tried.add(message.n);
       underWay = { n: message.n, end: send(message) };
@@ -168,5 +194,5 @@ export function startUnsent(chat, restore) {
   addEventListener("connected", flush); // the stream of the chat is there again
   flush();
 
-  return { keep: (message) => put({ ...message, chat }), flush };
+  return { keep: (message) => add({ ...message, chat }), flush };
 }
