@@ -165,3 +165,22 @@ func TestUndoDoesNotTakeTheFocus(t *testing.T) {
 	}
 	b.clean()
 }
+
+// The stop button can be pressed again for the next answer while the reply to the first press has not arrived.
+func TestTheNextAnswerCanBeStoppedBeforeTheReply(t *testing.T) {
+	t.Parallel()
+	hold, _ := waittest.Gate(t)
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer {
+		<-hold
+		return echo(c)
+	})
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("one")
+	b.await("!document.getElementById('stop').hidden")
+	eval[bool](b, holdReplies)
+	b.do(chromedp.Click("#stop"))
+	b.awaitText("#messages .notice", "Stopped")
+	b.await("window.taken && !document.getElementById('stop').disabled")
+	b.clean()
+}

@@ -9,6 +9,8 @@ import { formOf, post, startUnsent } from "./unsent.js";
 // A keyboard on the screen has no Shift+Enter, so there Enter begins a new line.
 const touch = matchMedia("(pointer: coarse) and (hover: none)");
 
+const rest = 1000; // ms after a click, in which a button takes no other
+
 // newID returns the id of a message, by which it is taken once however often it is sent.
 const newID = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
@@ -89,11 +91,13 @@ export function startComposer(talk) {
   // meant as one.
   async function give(button, command) {
     if (button.disabled) return;
+    const free = () => { button.disabled = false; };
     button.disabled = true;
+    if (button === stop) setTimeout(free, rest); // the next answer may begin before the reply is there
     dispatchEvent(new Event("sending"));
     const { why } = await post(`${url}/messages`, formOf({ id: newID(), text: command }));
     trouble(why);
-    setTimeout(() => { button.disabled = false; }, why ? 0 : 1000);
+    setTimeout(free, why ? 0 : rest);
   }
   // regenerate asks an earlier message again, which begins another branch.
   async function regenerate(button, entry) {
