@@ -184,3 +184,26 @@ func TestTheNextAnswerCanBeStoppedBeforeTheReply(t *testing.T) {
 	b.await("window.taken && !document.getElementById('stop').disabled")
 	b.clean()
 }
+
+// Results that come late leave the focus on the one that somebody has tabbed to.
+func TestLateResultsKeepTheFocus(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("heron by the lake")
+	b.answers(1)
+	b.await("document.getElementById('text-field').value === ''")
+	b.do(chromedp.Focus(".side .find input"), typed("heron"))
+	b.await("document.querySelector('#found-chats a')")
+	eval[bool](b, holdReplies)
+	b.do(typed(" by"))
+	b.await("window.taken")
+	b.do(chromedp.Focus("#found-chats a"))
+	eval[bool](b, "(window.taken(), true)")
+	b.await("window.told")
+	if !eval[bool](b, "document.activeElement.matches('#found-chats a')") {
+		t.Error("the result has lost the focus")
+	}
+	b.clean()
+}

@@ -8,7 +8,7 @@ const pause = 150; // ms after a key
 export function startSearch() {
   const side = document.getElementById("found-chats");
   const list = document.getElementById("chats");
-  asOneTypes(document.querySelector(".side .find input"), (html, words) => {
+  asOneTypes(document.querySelector(".side .find input"), side, (html, words) => {
     list.hidden = Boolean(words);
     side.hidden = !words;
     side.innerHTML = html ? `<ol class="found">${html}</ol>` : "";
@@ -17,7 +17,7 @@ export function startSearch() {
   const page = document.getElementById("results");
   if (!page) return;
   const field = document.querySelector(".find-large input");
-  asOneTypes(field, (html, words, next) => {
+  asOneTypes(field, page, (html, words, next) => {
     page.innerHTML = html ? `<ol class="found">${html}</ol>` : "";
     if (words && !html) page.append(nothing(words));
     if (next) page.append(more(next));
@@ -27,7 +27,9 @@ export function startSearch() {
   watch(page);
 }
 
-function asOneTypes(field, show) {
+// asOneTypes searches for what is written in a field, and calls show, which fills a box with the
+// results. A result that has the focus keeps it if it is still found.
+function asOneTypes(field, box, show) {
   let timer;
   let asked = 0;
   const ask = async () => {
@@ -42,7 +44,9 @@ function asOneTypes(field, show) {
       const answer = await fetch(`/search?q=${encodeURIComponent(words)}`, { headers: { Accept: "application/json" } });
       const { html, next } = await answer.json();
       if (!answer.ok || n !== asked) return;
+      const held = box.contains(document.activeElement) ? document.activeElement.href : "";
       show(html.trim(), words, next);
+      if (held) ([...box.querySelectorAll("a")].find((link) => link.href === held) ?? field).focus({ preventScroll: true });
       announce(words, html, next);
     } catch { /* the server is away: Enter asks for the page */ }
   };
