@@ -237,3 +237,37 @@ func (b *tab) stopClock() {
 		b.t.Fatal(err)
 	}
 }
+
+// Two changes in a row are made in their order, and the second is the one that can be undone, however late the
+// replies are.
+func TestChangesAreMadeOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("one")
+	b.answers(1)
+	b.await("document.getElementById('text-field').value === ''")
+	eval[bool](b, `(() => {
+		const send = window.fetch;
+		window.fetch = async (...request) => {
+			window.sent = (window.sent ?? 0) + 1;
+			const answer = await send(...request);
+			if (!window.first) await new Promise((goOn) => { window.first = goOn; });
+			return answer;
+		};
+		return true;
+	})()`)
+	b.openLineMenu("one")
+	b.do(typed(kb.ArrowDown), typed(kb.Enter)) // Pin
+	b.await("window.first && document.querySelector('#chats li[data-pinned]')")
+	b.openLineMenu("one")
+	b.do(typed(kb.ArrowDown), typed(kb.Enter)) // Unpin
+	if n := eval[int](b, "window.sent"); n != 1 {
+		t.Errorf("%d changes are under way at once", n)
+	}
+	eval[bool](b, "(window.first(), true)")
+	b.awaitText("#toast", "“one” was unpinned.")
+	b.await("!document.querySelector('#chats li[data-pinned]')")
+	b.clean()
+}

@@ -17,11 +17,16 @@ export class Changes {
   // loads again before that would not learn how the change is undone.
   settled() { return this.work; }
 
-  // make sends changes, one after the other, and offers to undo them in words. Each has the
-  // chat's address, its title, the name of the change and the fields of its form; words
-  // takes the number of changes made. next is the address of the page to show then, "" for this one.
+  // make sends changes, one after the other and after those made before, and offers to undo
+  // them in words. Each has the chat's address, its title, the name of the change and the
+  // fields of its form; words takes the number of changes made. next is the address of the
+  // page to show then, "" for this one.
   make(list, words, next = "") {
-    this.work = this.send(list, words, next);
+    return this.queue(() => this.send(list, words, next));
+  }
+
+  queue(step) {
+    this.work = this.work.then(step);
     return this.work;
   }
 
@@ -48,7 +53,7 @@ export class Changes {
   // resume offers to undo what this page or the one before has changed.
   resume() {
     const last = stored();
-    if (last && last.until > Date.now()) this.toast.offer(last.text, () => { this.work = this.undo(last.steps); }, last.until);
+    if (last && last.until > Date.now()) this.toast.offer(last.text, () => { this.queue(() => this.undo(last.steps)); }, last.until);
   }
 
   // forget gives up what could be undone.
