@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"parley/conversation"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
 
@@ -57,6 +58,38 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 	b.say("/status")
 	b.awaitText("#messages .asked", "/status")
 	b.await(fromEnd + " < 2")
+	b.clean()
+}
+
+// Who has moved up a little, and is at the end only since a message that was being sent has left it, does not
+// follow the answer.
+func TestTheReaderDoesNotFollowWhenTheEndComesNearer(t *testing.T) {
+	t.Parallel()
+	goOn, answer := waittest.Gate(t)
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer {
+		if c.LastUser() == "slow" {
+			<-goOn
+		}
+		return llmtest.Answer{Text: paragraphs(60)}
+	})
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("Write")
+	b.answers(1)
+	b.await(fromEnd + " < 2 && !document.querySelector('#unsent > li')")
+	eval[bool](b, holdReplies)
+	b.say("slow")
+	b.await("window.taken && !document.getElementById('answer').hidden && document.querySelector('#unsent > li') && " + fromEnd + " < 2")
+	eval[bool](b, "window.noticed = false, "+scroller+".addEventListener('scroll', () => { window.noticed = true }), ("+scroller+".scrollTop -= 10) > 0")
+	b.await("window.noticed && " + fromEnd + " >= 5")
+	eval[bool](b, "(window.noticed = false, window.taken(), true)")
+	b.await("window.noticed && !document.querySelector('#unsent > li') && " + fromEnd + " < 2")
+	answer()
+	b.answers(2)
+	if left := eval[float64](b, fromEnd); left < 1000 {
+		t.Errorf("the reader was moved to %v above the end", left)
+	}
+	b.await("!document.getElementById('to-end').hidden")
 	b.clean()
 }
 

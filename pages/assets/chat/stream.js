@@ -113,8 +113,8 @@ export function follow(scroll, end) {
   };
   const stay = () => { if (atEnd) toEnd(); else show(); };
   scroll.addEventListener("scroll", () => {
-    if (below() < 2) atEnd = true;
-    else if (scroll.scrollTop < top) atEnd = false;
+    if (scroll.scrollTop < top) atEnd &&= below() < 2; // also where the end has come nearer
+    else if (below() < 2) atEnd = true;
     top = scroll.scrollTop;
     show();
   }, { passive: true });
