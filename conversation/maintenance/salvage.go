@@ -36,18 +36,16 @@ func (s *salvage) run(ctx context.Context) (err error) {
 	if err := s.readVersion(); err != nil {
 		return err
 	}
-	known, remove, err := reference(ctx, s.version)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
 	if s.tables, err = describe(ctx, ":memory:", s.objects); err != nil {
 		return err
 	}
-	for name, t := range known {
-		if _, found := s.tables[name]; !found && len(s.contents) > 0 {
-			s.tables[name] = t
+	if len(s.contents) > 0 { // tables may be missing in the list
+		known, err := reference(ctx, s.version)
+		if err != nil {
+			return err
 		}
+		maps.Copy(known, s.tables)
+		s.tables = known
 	}
 	return s.walk(ctx)
 }

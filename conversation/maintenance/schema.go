@@ -2,7 +2,6 @@ package maintenance
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"math"
 	"os"
@@ -86,22 +85,18 @@ func parseObject(r sqlitefile.Row) (o object, ok bool) {
 	return o, true
 }
 
-// reference creates an empty database with the schema of a version, and its tables
-// by name. remove deletes it.
-func reference(ctx context.Context, version int64) (tables map[string]table, remove func() error, err error) {
+// reference returns the tables of a schema's version by name.
+func reference(ctx context.Context, version int64) (tables map[string]table, err error) {
 	dir, err := os.MkdirTemp("", "parley-schema")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	remove = func() error { return os.RemoveAll(dir) }
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "schema.db")
-	if err = db.MakeSchema(ctx, path, version); err == nil {
-		tables, err = describe(ctx, path, nil)
+	if err := db.MakeSchema(ctx, path, version); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, nil, errors.Join(err, remove())
-	}
-	return tables, remove, nil
+	return describe(ctx, path, nil)
 }
 
 // describe describes the tables of a database: all that it has, or those of
@@ -118,20 +113,7 @@ func describe(ctx context.Context, path string, list []object) (tables map[strin
 			_, _ = db.ExecContext(ctx, o.sql) // a damaged one is described by the reference
 		}
 	}
-	names, err := firstColumn(ctx, db, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'`)
-	if err != nil {
-		return nil, err
-	}
-	tables = map[string]table{}
-	for _, name := range names {
-		if derived(name) {
-			continue
-		}
-		if tables[name], err = describeTable(ctx, db, name); err != nil {
-			return nil, err
-		}
-	}
-	return tables, nil
+	return describeTables(ctx, db)
 }
 
 // derived reports whether a table holds nothing but what the others say, or
@@ -140,37 +122,40 @@ func derived(name string) bool {
 	return strings.HasPrefix(name, "sqlite_") || ofSearch(name)
 }
 
-func describeTable(ctx context.Context, db *sql.DB, name string) (t table, err error) {
-	t.name = name
-	if err := db.QueryRowContext(ctx, `SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?`, name).Scan(&t.byKey); err != nil {
-		return t, err
-	}
-	order := "cid"
-	if t.byKey { // the key comes first
-		order = "pk = 0, pk, cid"
-	}
-	rows, err := db.QueryContext(ctx, `SELECT name, type, "notnull", pk FROM pragma_table_info(?) ORDER BY `+order, name)
+// describeTables describes the tables of a database, except for derived ones.
+func describeTables(ctx context.Context, q db.Querier) (tables map[string]table, err error) {
+	// The key of a table WITHOUT ROWID is stored before its other columns.
+	rows, err := q.QueryContext(ctx, `SELECT t.name, t.wr, c.name, c.type, c."notnull", c.pk
+		FROM pragma_table_list t, pragma_table_info(t.name) c WHERE t.schema = 'main' AND t.type = 'table'
+		ORDER BY t.name, t.wr AND c.pk = 0, t.wr * c.pk, c.cid`)
 	if err != nil {
-		return t, err
+		return nil, err
 	}
 	defer rows.Close()
-	keys := 0
+	tables, keys := map[string]table{}, map[string]int{}
 	for rows.Next() {
+		var t table
 		var c column
 		var pk int
-		if err := rows.Scan(&c.name, &c.kind, &c.required, &pk); err != nil {
-			return t, err
+		if err := rows.Scan(&t.name, &t.byKey, &c.name, &c.kind, &c.required, &pk); err != nil {
+			return nil, err
+		}
+		if derived(t.name) {
+			continue
 		}
 		if pk > 0 {
-			keys++
+			keys[t.name]++
 			c.rowID = !t.byKey && c.kind == "INTEGER"
 		}
-		t.columns = append(t.columns, c)
+		t.columns = append(tables[t.name].columns, c)
+		tables[t.name] = t
 	}
-	for i := range t.columns {
-		t.columns[i].rowID = t.columns[i].rowID && keys == 1
+	for name, t := range tables {
+		for i := range t.columns {
+			t.columns[i].rowID = t.columns[i].rowID && keys[name] == 1
+		}
 	}
-	return t, rows.Err()
+	return tables, rows.Err()
 }
 
 // fits reports whether a row can be one of the table. Rows that are older than a
