@@ -94,7 +94,7 @@ func (*discord) repeats(int) bool { return false }
 
 // load lets gateways live long enough to show an answer while it is written, and to finish some.
 func (*discord) load() load {
-	return load{kills: 12, life: 3000 * time.Millisecond, pace: 40 * time.Millisecond, slowly: 8}
+	return load{kills: 5, life: 3000 * time.Millisecond, pace: 40 * time.Millisecond, slowly: 8}
 }
 
 func (s *discord) say(chat int, text string) {

@@ -39,6 +39,8 @@ type platform interface {
 
 // load describes how the gateway is used while it is killed at random.
 type load struct {
+	// A kill is of a random instant. Each step at which one is dangerous has a test of its own, so a few kills here
+	// are enough to find what breaks at most instants; what breaks at few of them takes the hundreds of `make torture`.
 	kills  int64
 	life   time.Duration // of a process, at most
 	pace   time.Duration // between two messages, at most

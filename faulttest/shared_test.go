@@ -66,7 +66,7 @@ func (s shared) onSend(before, after func(int, string) verdict) {
 }
 
 func (shared) load() load {
-	return load{kills: 8, life: 2500 * time.Millisecond, pace: 40 * time.Millisecond, slowly: 8}
+	return load{kills: 4, life: 2500 * time.Millisecond, pace: 40 * time.Millisecond, slowly: 8}
 }
 
 // Ten people write on two platforms each, in one session. Whenever the gateway is killed, each message

@@ -41,7 +41,7 @@ func (telegram) partLength() int     { return 4000 }
 func (telegram) repeats(int) bool    { return true }
 
 func (telegram) load() load {
-	return load{kills: 20, life: 500 * time.Millisecond, pace: 12 * time.Millisecond}
+	return load{kills: 8, life: 500 * time.Millisecond, pace: 12 * time.Millisecond}
 }
 
 func person(chat int) telegramtest.User {
