@@ -20,7 +20,7 @@ WAITING := -parallel 4
 LONGEST := ./faulttest ./conversation ./browsertest ./agentloop ./channels/discord ./conversation/maintenance ./channels/api
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-postgres torture torture-cluster check lint bench eval example-db assets screenshots clean
+.PHONY: help run build tested-gateway test test-postgres torture torture-cluster check lint bench eval example-db assets screenshots clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,15 @@ test test-postgres lint check: export GOMEMLIMIT := $(or $(GOMEMLIMIT),1GiB)
 
 # At its end, each process with the race detector would wait a second for races.
 test test-postgres: export GORACE := $(strip atexit_sleep_ms=10 $(GORACE))
+
+# The gateway that the tests run, built once for all packages and anew for each target, with the flags of gatewaytest.
+# Its own folder keeps bin as it is, or the go command would not reuse results of tests that look at the module's folders.
+TESTED := $(CURDIR)/bin/tested/gateway
+test test-postgres torture torture-cluster: tested-gateway
+test test-postgres torture torture-cluster: export PARLEY_TEST_GATEWAY := $(TESTED)
+
+tested-gateway:
+	GOFLAGS="$(GOFLAGS) $(RACE)" go build '-ldflags=-s -w' -o $(TESTED) ./cmd/gateway
 
 # The longest package takes a few minutes, and more than the go command's ten on a machine with much else to do.
 test: ## run all tests with the race detector, then the store's short ones on PostgreSQL

@@ -21,34 +21,39 @@ func Main(m *testing.M) {
 
 var built struct {
 	sync.Once
-	dir string
-	err error
+	path string
+	dir  string // "" if no test built it
+	err  error
 }
 
-// Binary returns the path of the gateway, which the first test to call it builds:
-// with the race detector if the tests have it. The package's TestMain calls Main.
+// Binary returns the path of the gateway: what PARLEY_TEST_GATEWAY names, which `make test` has
+// just built, or else what the first test to call Binary builds, with the race detector if the
+// tests have it. The package's TestMain calls Main.
 func Binary(t testing.TB) string {
 	t.Helper()
-	built.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "parley-gatewaytest"); built.err == nil {
-			built.err = build(filepath.Join(built.dir, "gateway"))
-		}
-	})
+	built.Do(func() { built.path, built.err = binary() })
 	if built.err != nil {
 		t.Fatal(built.err)
 	}
-	return filepath.Join(built.dir, "gateway")
+	return built.path
 }
 
-func build(path string) error {
+func binary() (path string, err error) {
 	root, err := moduleRoot()
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := lookAtSources(root); err != nil {
-		return err
+		return "", err
 	}
-	return Build(path)
+	if path := os.Getenv("PARLEY_TEST_GATEWAY"); path != "" {
+		return path, nil
+	}
+	if built.dir, err = os.MkdirTemp("", "parley-gatewaytest"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(built.dir, "gateway")
+	return path, Build(path)
 }
 
 // Build builds the gateway to path, with further flags of go build, and with the race
