@@ -52,7 +52,7 @@ func (w Wanted) Schedule(zone *time.Location, now time.Time) (Schedule, error) {
 		if w.Every == "" {
 			return Schedule{Start: start}, nil
 		}
-		return Repeated(start.Format("2006-01-02T15:04:05"), w.Every, zone, now)
+		return Repeated(start.Format(time.RFC3339), w.Every, zone, now)
 	case w.Every != "":
 		return Repeated(w.At, w.Every, zone, now)
 	}
@@ -98,10 +98,15 @@ func Repeated(at, rule string, zone *time.Location, now time.Time) (Schedule, er
 }
 
 // withClock returns a rule that says at which hour and minute it is due. It is for a rule whose first time is left out by daylight
-// saving time: the clock shows another one then. One by hours goes on from there.
+// saving time: the clock shows another one then. A rule by hours goes on from there, unless it means whole days.
 func withClock(rule string, clock time.Time) string {
 	if strings.Contains(rule, "FREQ=HOURLY") {
-		return rule
+		option, err := rrule.StrToROption(rule)
+		if err != nil || option.Interval == 0 || option.Interval%24 != 0 {
+			return rule
+		}
+		rule = strings.Replace(rule, "FREQ=HOURLY", "FREQ=DAILY", 1)
+		rule = interval.ReplaceAllString(rule, fmt.Sprintf("INTERVAL=%d", option.Interval/24))
 	}
 	if !strings.Contains(rule, "BYHOUR=") {
 		rule += fmt.Sprintf(";BYHOUR=%d", clock.Hour())
@@ -111,6 +116,9 @@ func withClock(rule string, clock time.Time) string {
 	}
 	return rule
 }
+
+// interval matches the interval of a rule.
+var interval = regexp.MustCompile(`INTERVAL=\d+`)
 
 func checkAhead(first, now time.Time) error {
 	if first.Sub(now) > maxAhead {
@@ -146,12 +154,19 @@ func clockOf(t time.Time) time.Time {
 }
 
 // byClock returns when the clock of a zone shows the date and time of t. Where daylight saving time leaves them out,
-// it is as much later as the clock is set forward.
+// it is as much later as the clock is set forward. Where the clock shows them twice, it is the first time (RFC 5545, 3.3.5).
 func byClock(t time.Time, zone *time.Location) time.Time {
 	year, month, day := t.Date()
 	hour, minute, second := t.Clock()
 	at := time.Date(year, month, day, hour, minute, second, 0, zone)
-	return at.Add(max(0, t.Sub(clockOf(at)))) // in America, time.Date returns an earlier time
+	at = at.Add(max(0, t.Sub(clockOf(at)))) // in America, time.Date returns an earlier time
+	if changed, _ := at.ZoneBounds(); !changed.IsZero() {
+		_, before := changed.Add(-time.Second).Zone()
+		if first := t.Add(-time.Duration(before) * time.Second).In(zone); first.Before(at) && clockOf(first).Equal(t) {
+			return first // in Europe, time.Date returns the second time
+		}
+	}
+	return at
 }
 
 // Next returns the first time after another one. ok is false when there is none.
@@ -196,8 +211,12 @@ func (s Schedule) times() iter.Seq[time.Time] {
 			if !ok {
 				return
 			}
-			at := byClock(t.AddDate(-searchYears, 0, 0), s.Start.Location())
-			if at.Before(s.Start.Truncate(time.Second)) {
+			t = t.AddDate(-searchYears, 0, 0)
+			at, start := byClock(t, s.Start.Location()), s.Start.Truncate(time.Second)
+			if t.Equal(clockOf(start)) { // which may be the second time that the clock shows it
+				at = start
+			}
+			if at.Before(start) {
 				continue
 			}
 			if n++; !yield(at) {

@@ -32,7 +32,9 @@ func TestDaylightSaving(t *testing.T) {
 		"the hour that is left out": {"2026-03-28T02:30", "FREQ=DAILY", "2026-03-28T00:00:00Z",
 			[]string{"2026-03-28T02:30:00+01:00", "2026-03-29T03:30:00+02:00", "2026-03-30T02:30:00+02:00"}},
 		"the hour that comes twice": {"2026-10-24T02:30", "FREQ=DAILY", "2026-10-24T00:00:00Z",
-			[]string{"2026-10-24T02:30:00+02:00", "2026-10-25T02:30:00+01:00", "2026-10-26T02:30:00+01:00"}},
+			[]string{"2026-10-24T02:30:00+02:00", "2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"}},
+		"the second time in the hour that comes twice": {"2026-10-25T02:30:00+01:00", "FREQ=DAILY;COUNT=2", "2026-10-24T00:00:00Z",
+			[]string{"2026-10-25T02:30:00+01:00", "2026-10-26T02:30:00+01:00", ""}},
 		"weekdays over a weekend": {"2026-11-20T08:00", "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", "2026-11-20T08:00:00+01:00",
 			[]string{"2026-11-23T08:00:00+01:00", "2026-11-24T08:00:00+01:00"}},
 		"the last Friday": {"2026-11-01T17:00", "FREQ=MONTHLY;BYDAY=-1FR", "2026-11-22T00:00:00Z",
@@ -96,6 +98,8 @@ func TestRepeatedFromTheSkippedHour(t *testing.T) {
 			[]string{"2026-03-08T00:30:00-05:00", "2026-03-08T01:30:00-05:00", "2026-03-08T03:30:00-04:00", "2026-03-08T04:30:00-04:00"}},
 		"Cairo, at midnight": {"Africa/Cairo", "2026-04-24T00:00", "FREQ=WEEKLY",
 			[]string{"2026-04-24T01:00:00+03:00", "2026-05-01T00:00:00+03:00"}},
+		"Berlin, by 48 hours": {"Europe/Berlin", "2026-03-29T02:30", "FREQ=HOURLY;INTERVAL=48",
+			[]string{"2026-03-29T03:30:00+02:00", "2026-03-31T02:30:00+02:00"}},
 		"an hour of the rule": {"Europe/Berlin", "2026-03-29T02:30", "FREQ=DAILY;BYHOUR=1,2,9",
 			[]string{"2026-03-29T03:30:00+02:00", "2026-03-29T09:30:00+02:00", "2026-03-30T01:30:00+02:00"}},
 		"until its hour": {"America/New_York", "2026-03-07T02:30", "FREQ=DAILY;UNTIL=20260308T023000",
@@ -120,6 +124,41 @@ func TestRepeatedFromTheSkippedHour(t *testing.T) {
 				now = next
 			}
 		})
+	}
+}
+
+// A time that the clock shows twice, when daylight saving time ends, is the first one in all zones (RFC 5545, 3.3.5).
+func TestTimeThatComesTwice(t *testing.T) {
+	t.Parallel()
+	for zone, tt := range map[string]struct{ at, want string }{
+		"Europe/Berlin":       {"2026-10-25T02:30", "2026-10-25T02:30:00+02:00"},
+		"America/New_York":    {"2026-11-01T01:30", "2026-11-01T01:30:00-04:00"},
+		"Australia/Lord_Howe": {"2026-04-05T01:45", "2026-04-05T01:45:00+11:00"},
+	} {
+		in, err := Zone(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Once(tt.at, in, time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC))
+		if got := s.Start.Format(time.RFC3339); err != nil || got != tt.want {
+			t.Errorf("%s: %s, %v", zone, got, err)
+		}
+	}
+}
+
+// Minutes from now are the same where the clock shows an hour twice.
+func TestRepeatedInMinutesWhileTheHourComesTwice(t *testing.T) {
+	t.Parallel()
+	for _, now := range []string{"2026-10-25T02:10:00+02:00", "2026-10-25T02:10:00+01:00"} {
+		at, err := time.Parse(time.RFC3339, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Wanted{InMinutes: 20, Every: "FREQ=DAILY"}.Schedule(berlin(t), at)
+		next, _ := s.Next(at)
+		if err != nil || next.Sub(at) != 20*time.Minute {
+			t.Errorf("at %s: %s, %v", now, next, err)
+		}
 	}
 }
 
