@@ -30,6 +30,7 @@ type request struct {
 	Edited  bool             `json:"edited,omitempty"`  // a running loop must read the store again; none is started for this
 	Deleted string           `json:"deleted,omitempty"` // source id of the message that was withdrawn; "" = none
 	Cancel  int64            `json:"cancel,omitempty"`  // the run to stop; 0 = none
+	Ends    time.Duration    `json:"ends,omitempty"`    // how long a change that ends the conversation still waits for the session; 0 = there is none
 }
 
 // lock takes the session. ok is false when the loop has ended, because intake has or because another
@@ -85,7 +86,22 @@ func (l *loop) forward(placed int64) (done bool) {
 	if tasks {
 		offer(l.mail.ready)
 	}
+	if placed == 0 && tasks {
+		l.askForEnd()
+	}
 	return !tasks
+}
+
+// askForEnd tells the node that works the session that a task waits which ends the conversation. That node keeps the session while a
+// call of a tool is held open there, so it ends the run of the call.
+func (l *loop) askForEnd() {
+	if t := l.mail.untoldEnd(); t != nil {
+		waits := time.Minute
+		if until, limited := t.ctx.Deadline(); limited {
+			waits = max(time.Until(until), time.Millisecond)
+		}
+		l.router.publish(request{Session: l.key, Ends: waits})
+	}
 }
 
 // giveUp runs the waiting tasks and prepares the loop to give up its session to the node to, or to any
@@ -156,10 +172,22 @@ func (r *Router) receive(notice cluster.Notice) {
 	if !node.Owns(string(q.Session)) && q.Placed != node.ID() {
 		return
 	}
+	s := signal{key: q.Session, stop: q.Stop, edited: q.Edited, deleted: q.Deleted, cancel: q.Cancel, chosen: q.Placed == node.ID()}
+	if q.Ends > 0 {
+		s.task = newEnding(q.Ends)
+	}
 	select {
-	case r.signals <- signal{key: q.Session, stop: q.Stop, edited: q.Edited, deleted: q.Deleted, cancel: q.Cancel, chosen: q.Placed == node.ID()}:
+	case r.signals <- s:
 	default:
 	}
+}
+
+// newEnding returns a task that ends the run that waits for the answer of a person, and does nothing else. It is dropped if it has not
+// begun within a time.
+func newEnding(within time.Duration) *task {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	end := func(context.Context) error { cancel(); return nil }
+	return &task{ctx: ctx, do: end, ends: true, result: make(chan error, 1)}
 }
 
 // sweep wakes the loops of sessions in which messages wait and which no other node works, every second

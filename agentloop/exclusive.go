@@ -17,6 +17,7 @@ type task struct {
 	ctx     context.Context
 	do      func(ctx context.Context) error
 	ends    bool        // a run that waits for the answer of a person is ended first
+	told    bool        // the node that works the session knows of a task with ends; used by the mailbox alone
 	claimed atomic.Bool // set by the loop when it starts the task, or by the caller when it gives up
 	result  chan error
 }

@@ -102,6 +102,20 @@ func (m *mailbox) takeTasks() []*task {
 	return tasks
 }
 
+// untoldEnd returns a task that ends the conversation and of which the node that works the session has not been told, nil for none. It
+// returns each task once.
+func (m *mailbox) untoldEnd() *task {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.tasks {
+		if t.ends && !t.told {
+			t.told = true
+			return t
+		}
+	}
+	return nil
+}
+
 // empty removes the inbound and returns it. stale reports whether the store has
 // more.
 func (m *mailbox) empty() (inbound []conversation.Inbound, stale bool) {
