@@ -138,6 +138,26 @@ func TestStopEndsTheCallOfAServerThatAsks(t *testing.T) {
 	s.await("It says: did look")
 }
 
+// The operator can't archive a conversation by a command while a server keeps a call open there, since the gateway has the session's
+// lock. The command says why, and what ends it.
+func TestCommandSaysThatAServerKeepsTheSession(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the binary")
+	}
+	t.Parallel()
+	s := startTelegramGateway(t)
+	s.say(`shop_ask {"id": "1"}`)
+	s.await("The tool server shop asks")
+	p := s.Gateway.Run(nil, "sessions", "archive", "telegram:chat:42")
+	p.MustExit(1)
+	if said := p.Stderr.String(); !strings.Contains(said, "the tool server shop waits for an answer there (question 1)") {
+		t.Errorf("the command says %s", said)
+	}
+	s.say("/stop")
+	s.await("Stopped.")
+	s.Gateway.MustRun("sessions", "archive", "telegram:chat:42")
+}
+
 // A program reads the form of a question, and answers all fields at once.
 func TestProgramAnswersAServersForm(t *testing.T) {
 	t.Parallel()

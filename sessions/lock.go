@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/approvals"
 	"parley/internal/clock"
 )
 
@@ -29,8 +30,23 @@ func WithLock(store *conversation.Store) Exclusive {
 				return err
 			}
 			if clock.Sleep(ctx, lockRetry) != nil {
-				return fmt.Errorf("%w: a chat is open there, or an answer or its delivery is under way; try again when it has ended", locked)
+				return fmt.Errorf("%w: %s", locked, whyLocked(context.WithoutCancel(ctx), store, key))
 			}
 		}
 	}
+}
+
+// whyLocked says what another process may be doing in a session whose lock it holds, and what helps. A call of a tool that its server
+// keeps open to ask people something keeps the lock until there is an answer.
+func whyLocked(ctx context.Context, store *conversation.Store, key conversation.Key) string {
+	open, err := approvals.New(store).Open(ctx, key)
+	if err == nil {
+		for _, q := range open {
+			if q.Process != "" {
+				return fmt.Sprintf("the tool server %s waits for an answer there (question %d); answer it or send /stop in the chat, or use the console, "+
+					"which ends the question", q.Form.Server, q.ID)
+			}
+		}
+	}
+	return "a chat is open there, or an answer or its delivery is under way; try again when it has ended"
 }
