@@ -46,7 +46,10 @@ func (r *Router) usualModel(snapshot conversation.Snapshot) string {
 
 // command carries out the command that waits first and commits the result.
 func (l *loop) command(intake, runs context.Context, snapshot conversation.Snapshot, c conversation.Command) bool {
-	started := l.deps.Store.Now()
+	started, begun := l.deps.Store.Now(), l.unfinished.took(snapshot.Waiting[0])
+	if begun && c.Name != "continue" && c.Name != "retry" {
+		return l.endBegun(runs, snapshot, commandChanged)
+	}
 	var did command.Result
 	err := recovered(func() (err error) {
 		did, err = l.execute(runs, snapshot, c)
@@ -57,6 +60,9 @@ func (l *loop) command(intake, runs context.Context, snapshot conversation.Snaps
 	}
 	if err == nil && did.Continue {
 		return l.continueLast(intake, runs, snapshot)
+	}
+	if err == nil && begun {
+		return l.endBegun(runs, snapshot, did.Text)
 	}
 	run := l.newRun(snapshot, snapshot.Waiting[:1], started)
 	run.Kind, run.Status, run.Effect = conversation.KindCommand, conversation.StatusDone, did.Effect
@@ -74,6 +80,18 @@ func (l *loop) command(intake, runs context.Context, snapshot conversation.Snaps
 	}
 	run.Replies = l.reply(snapshot.Waiting[:1], text)
 	run.Replies[0].Actions, run.Replies[0].Transcript = did.Actions, did.File
+	return l.commit(runs, run)
+}
+
+// commandChanged is the reply to a /continue or /retry that was edited into another command while its run was unfinished.
+const commandChanged = "⏹ Stopped, since you changed the command while I was at work. Send the new one as a message of its own."
+
+// endBegun ends the unfinished run of a command that can't go on: the command was edited into another one, or its conversation is over. What
+// the run has done is kept. text is the reply.
+func (l *loop) endBegun(runs context.Context, snapshot conversation.Snapshot, text string) bool {
+	q := question{snapshot: snapshot, took: snapshot.Waiting[:1]}
+	run := l.stoppedRun(q, q.took, l.doneBefore(&l.unfinished, callStopped), l.unfinished.StartedAt)
+	run.Replies = l.reply(q.took, text)
 	return l.commit(runs, run)
 }
 

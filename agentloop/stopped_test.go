@@ -236,6 +236,65 @@ func TestContinueWaitsForTheOpenQuestion(t *testing.T) {
 	}
 }
 
+// Somebody edits a command whose run waits for an answer into another command. What its tools have done stays, and the person is told
+// that the new command is not carried out.
+func TestCommandThatIsChangedKeepsResults(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"/continue", "/retry"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			a := commandRun(t, storetest.New(t), nil)
+			a.ask(room, "pay the bill")
+			in := a.inbound(room, command)
+			a.accept(in)
+			a.reply(room) // the question
+			key, err := a.store.Edit(t.Context(), conversation.Account{Channel: "cli"}, in.SourceID, "/new", time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.router.Edited(key)
+			if got := a.reply(room); got != commandChanged {
+				t.Errorf("the reply: %q", got)
+			}
+			want := []string{"user: pay the bill", "assistant: Half.", "assistant: ", "tool: done: look {}", "tool: " + callStopped}
+			if diff := cmp.Diff(want, a.talk()); diff != "" {
+				t.Error(diff)
+			}
+			if got := a.ask(room, "what is the status?"); got != "I look first." || a.server.Refused() > 0 {
+				t.Errorf("the next answer: %q; refused: %v", got, a.server.Refusals())
+			}
+			if len(a.open()) > 0 || a.calls()["pay {}"] > 0 {
+				t.Error("the call was made, or the question is open")
+			}
+		})
+	}
+}
+
+// The conversation of a /continue is archived while the gateway is down, after a crash in the middle of its run: what its tools have done is
+// kept.
+func TestContinueOfAnArchivedConversationKeepsResults(t *testing.T) {
+	t.Parallel()
+	a := commandRun(t, storetest.New(t), copyAt[*approvalHarness]("model 2"))
+	a.ask(room, "pay the bill")
+	a.ask(room, "/continue")
+	a.ask(room, "/deny 1")
+	a.reply(room)
+	a.end()
+	store := storetest.Open(t, a.copied)
+	if _, err := store.Archive(t.Context(), room, ""); err != nil {
+		t.Fatal(err)
+	}
+	again := commandRun(t, store, nil)
+	for got := again.reply(room); !strings.HasPrefix(got, "There is nothing to go on with"); got = again.reply(room) {
+		if !strings.HasPrefix(got, "🚫 Denied") { // of /deny, where the crash came before it was sent
+			t.Fatalf("the reply: %q", got)
+		}
+	}
+	if diff := cmp.Diff([]string{"assistant: ", "tool: done: look {}", "tool: " + callDenied}, again.talk()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A run that was stopped after its tools can be gone on with: its answer is not whole.
 func TestContinueGoesOnAfterStoppedTools(t *testing.T) {
 	t.Parallel()
