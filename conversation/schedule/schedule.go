@@ -66,6 +66,9 @@ func Once(at string, zone *time.Location, now time.Time) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, err
 	}
+	if second := start.Add(shownAgain(start)); !start.After(now) && second.After(now) {
+		start = second // the clock shows the time a second time today
+	}
 	if !start.After(now) {
 		return Schedule{}, fmt.Errorf("%s is past: there it is now %s", start.Format(ShownForm), now.In(zone).Format(ShownForm))
 	}
@@ -167,6 +170,19 @@ func byClock(t time.Time, zone *time.Location) time.Time {
 		}
 	}
 	return at
+}
+
+// shownAgain returns how long after a time the clock of its zone shows the same once more, when daylight saving time ends; 0 if it
+// does not.
+func shownAgain(at time.Time) time.Duration {
+	_, end := at.ZoneBounds()
+	_, now := at.Zone()
+	_, then := end.Zone()
+	later := time.Duration(now-then) * time.Second
+	if end.IsZero() || later <= 0 || at.Add(later).Before(end) {
+		return 0
+	}
+	return later
 }
 
 // Next returns the first time after another one. ok is false when there is none.

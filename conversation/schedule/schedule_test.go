@@ -146,6 +146,18 @@ func TestTimeThatComesTwice(t *testing.T) {
 	}
 }
 
+// Within the hour that comes a second time, a time that is past is meant in this one, and one that is past in both is refused.
+func TestTimeWithinTheHourThatComesASecondTime(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 10, 25, 1, 10, 0, 0, time.UTC) // 02:10 for the second time
+	for at, want := range map[string]string{"2026-10-25T02:30": "2026-10-25T02:30:00+01:00", "2026-10-25T02:05": "", "2026-10-25T01:30": ""} {
+		s, err := Once(at, berlin(t), now)
+		if got := s.Start.Format(time.RFC3339); want != "" && (err != nil || got != want) || want == "" && err == nil {
+			t.Errorf("%s: %s, %v", at, got, err)
+		}
+	}
+}
+
 // Minutes from now are the same where the clock shows an hour twice.
 func TestRepeatedInMinutesWhileTheHourComesTwice(t *testing.T) {
 	t.Parallel()
