@@ -209,7 +209,7 @@ func (c *Channel) edit(r *http.Request, name string) error {
 	if _, err := kept.New(c.Store).Answer(r.Context(), channelName, in.SourceID); !errors.Is(err, kept.ErrNoAnswer) {
 		return err // it was taken, and only its answer was lost
 	}
-	active, old, err := c.editable(r.Context(), name, seq)
+	active, old, err := c.editable(r.Context(), name, conversation.MessageID{Conversation: r.PostFormValue("conversation"), Seq: seq})
 	if err != nil {
 		return err
 	}
@@ -221,8 +221,9 @@ func (c *Channel) edit(r *http.Request, name string) error {
 }
 
 // editable returns a message that can be edited, and its conversation: a person's, which
-// was answered alone, while nothing waits.
-func (c *Channel) editable(ctx context.Context, name string, seq int64) (active conversation.Conversation, m conversation.Message, err error) {
+// was answered alone, while nothing waits. A message of another conversation than the active one, from before
+// somebody began a new one, is not there any more.
+func (c *Channel) editable(ctx context.Context, name string, of conversation.MessageID) (active conversation.Conversation, m conversation.Message, err error) {
 	waiting, err := c.Store.Inbox(ctx, keyOf(name), 1)
 	if err != nil {
 		return active, m, err
@@ -234,15 +235,15 @@ func (c *Channel) editable(ctx context.Context, name string, seq int64) (active 
 	if err != nil {
 		return active, m, err
 	}
-	around := conversation.MessageQuery{Conversation: active.ID, View: conversation.ViewTalk, After: seq - 1, Forward: true, Limit: 2}
+	around := conversation.MessageQuery{Conversation: active.ID, View: conversation.ViewTalk, After: of.Seq - 1, Forward: true, Limit: 2}
 	page, err := c.Store.Messages(ctx, around)
 	if err != nil {
 		return active, m, err
 	}
-	if len(page.Messages) == 0 || page.Messages[0].Seq != seq || page.Messages[0].Role != conversation.RoleUser {
+	if cmp.Or(of.Conversation, active.ID) != active.ID || len(page.Messages) == 0 || page.Messages[0].Seq != of.Seq || page.Messages[0].Role != conversation.RoleUser {
 		return active, m, refusal("This message is not there any more. Load the page again.")
 	}
-	before, err := c.Store.Messages(ctx, conversation.MessageQuery{Conversation: active.ID, View: conversation.ViewTalk, Before: seq, Limit: 1})
+	before, err := c.Store.Messages(ctx, conversation.MessageQuery{Conversation: active.ID, View: conversation.ViewTalk, Before: of.Seq, Limit: 1})
 	if err != nil {
 		return active, m, err
 	}

@@ -696,6 +696,24 @@ func TestAnEditIsDoneOnce(t *testing.T) {
 	}
 }
 
+// An edit that comes after somebody has begun a new conversation, since it waited in the browser, changes no message there.
+func TestAnEditOfAnEarlierConversationIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.ask("late", "First")
+	old := h.active("late")
+	h.ask("late", "/new")
+	h.ask("late", "Another matter")
+	edit := url.Values{"text": {"First, changed"}, "seq": {fmt.Sprint(old.Messages - 1)}, "conversation": {old.ID}}
+	if status, body := h.post("/chat/late/edit", edit, false); status != http.StatusUnprocessableEntity || !strings.Contains(body, "not there any more") {
+		t.Errorf("the edit is answered %d: %s", status, body)
+	}
+	edit.Set("conversation", h.active("late").ID)
+	if status, body := h.post("/chat/late/edit", edit, false); status != http.StatusAccepted {
+		t.Errorf("an edit in the conversation of now is answered %d: %s", status, body)
+	}
+}
+
 // Archiving a chat during an answer is refused at once, and the page says what to do.
 func TestChatIsNotArchivedDuringAnAnswer(t *testing.T) {
 	t.Parallel()

@@ -29,12 +29,13 @@ export function startComposer(talk) {
   };
   const files = startFiles(form, field, trouble);
   const completion = startCompletion(field);
-  const editing = startEditing(field, grow, trouble);
+  const conversation = () => talk.dataset.at.split("/")[0]; // that the page shows; "" for a new chat
+  const editing = startEditing(field, conversation, grow, trouble);
   const unsent = startUnsent(url, restore);
 
   // restore puts a message back into the field: an edit as an edit, where that can begin.
-  function restore({ text, seq, files: enclosed }) {
-    if (!seq || !editing.begin(document.querySelector(`#messages > .user[data-seq="${seq}"]`), text)) {
+  function restore({ text, seq, of, files: enclosed }) {
+    if (!seq || of !== conversation() || !editing.begin(document.querySelector(`#messages > .user[data-seq="${seq}"]`), text)) {
       field.value = [text, field.value].filter(Boolean).join("\n\n");
     }
     files.add(enclosed ?? []);
@@ -63,7 +64,7 @@ export function startComposer(talk) {
     const seq = editing.seq();
     const picked = seq ? [] : files.picked();
     if ((!text && !picked.length) || form.ariaBusy === "true") return;
-    const message = { id: newID(), text, seq, files: picked.map(({ file }) => file) };
+    const message = { id: newID(), text, seq, of: editing.of(), files: picked.map(({ file }) => file) };
     form.ariaBusy = "true";
     trouble("");
     dispatchEvent(new Event("sending"));
@@ -103,7 +104,7 @@ export function startComposer(talk) {
   async function regenerate(button, entry) {
     button.disabled = true;
     dispatchEvent(new Event("sending"));
-    const { why } = await post(`${url}/edit`, formOf({ id: newID(), text: entry.querySelector(".bubble").textContent, seq: entry.dataset.seq }));
+    const { why } = await post(`${url}/edit`, formOf({ id: newID(), text: entry.querySelector(".bubble").textContent, seq: entry.dataset.seq, of: conversation() }));
     trouble(why);
     button.disabled = false;
   }
@@ -176,9 +177,10 @@ function earlierQuestion(entry) {
 
 // startEditing puts a message back into the field, to be said anew. What had been begun
 // there is back when the edit is sent or left.
-function startEditing(field, changed, trouble) {
+function startEditing(field, conversation, changed, trouble) {
   const bar = document.getElementById("editing");
   let seq = "";
+  let of = ""; // the conversation of the message
   let begun = "";
   const end = () => {
     if (seq) field.value = begun;
@@ -188,6 +190,7 @@ function startEditing(field, changed, trouble) {
   document.getElementById("stop-editing").addEventListener("click", () => { end(); changed(); field.focus(); });
   return {
     seq: () => seq,
+    of: () => of,
     end,
     begin(entry = [...document.querySelectorAll("#messages > .user")].pop(), text = entry?.querySelector(".bubble").textContent) {
       if (!entry?.dataset.seq || entry.dataset.seq === "0") return false;
@@ -197,6 +200,7 @@ function startEditing(field, changed, trouble) {
       }
       if (!seq) begun = field.value;
       seq = entry.dataset.seq;
+      of = conversation();
       field.value = text;
       bar.hidden = false;
       field.focus();

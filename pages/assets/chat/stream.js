@@ -26,7 +26,6 @@ export function startStream(talk, composer) {
 // connections for all its tabs. Each stream begins where the last one ended.
 function connect(talk, apply) {
   const notice = document.getElementById("connection");
-  let at = talk.dataset.at;
   let source = null;
   let lost, dead, again;
 
@@ -41,7 +40,7 @@ function connect(talk, apply) {
 
   function open() {
     if (source || document.hidden) return;
-    source = new EventSource(`${talk.dataset.url}/events?at=${encodeURIComponent(at)}`);
+    source = new EventSource(`${talk.dataset.url}/events?at=${encodeURIComponent(talk.dataset.at)}`);
     source.onopen = () => {
       alive();
       dispatchEvent(new Event("connected"));
@@ -56,7 +55,7 @@ function connect(talk, apply) {
         return;
       }
       apply(update);
-      at = event.lastEventId;
+      talk.dataset.at = event.lastEventId;
     };
     source.onerror = () => {
       miss();

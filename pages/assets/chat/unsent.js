@@ -94,12 +94,14 @@ export async function post(url, data) {
   }
 }
 
-// formOf returns a message as the gateway takes it.
-export function formOf({ id, text, seq, files }) {
+// formOf returns a message as the gateway takes it. An edit names the message by its seq in the
+// conversation of.
+export function formOf({ id, text, seq, of, files }) {
   const data = new FormData();
   data.set("text", text);
   data.set("id", id);
   if (seq) data.set("seq", seq);
+  if (seq && of) data.set("conversation", of);
   for (const file of files ?? []) data.append("file", file, file.name || "picture.png");
   return data;
 }
