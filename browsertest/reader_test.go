@@ -44,8 +44,9 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 	eval[bool](b, holdReplies)
 	b.say("slow")
 	b.await("window.taken && !document.getElementById('answer').hidden && " + fromEnd + " < 2")
-	eval[bool](b, "window.noticed = false, "+scroller+".addEventListener('scroll', () => { window.noticed = true }), ("+scroller+".scrollTop -= 30) > 0")
-	b.await("window.noticed && " + fromEnd + " >= 25") // the page hears of it before this does
+	// Further up than "Sending…" is high, which leaves the page with the reply.
+	eval[bool](b, "window.noticed = false, "+scroller+".addEventListener('scroll', () => { window.noticed = true }), ("+scroller+".scrollTop -= 300) > 0")
+	b.await("window.noticed && " + fromEnd + " >= 250") // the page hears of it before this does
 	before := eval[float64](b, scroller+".scrollTop")
 	eval[bool](b, "window.taken(), true")
 	b.await("window.told")
