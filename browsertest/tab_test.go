@@ -159,6 +159,22 @@ func (b *tab) leadsTo(text string) {
 	}
 }
 
+// expectField checks what stands in the field for messages.
+func (b *tab) expectField(want string) {
+	b.t.Helper()
+	if got := eval[string](b, "document.getElementById('text-field').value"); got != want {
+		b.t.Errorf("the field has %q, want %q", got, want)
+	}
+}
+
+// expectAsked checks what the person has said in the chat: the messages in their order, with | between them.
+func (b *tab) expectAsked(want string) {
+	b.t.Helper()
+	if got := eval[string](b, "[...document.querySelectorAll('#messages .user .bubble')].map((e) => e.textContent).join('|')"); got != want {
+		b.t.Errorf("the chat reads %q, want %q", got, want)
+	}
+}
+
 // text is what the first element of a selector holds.
 func (b *tab) text(selector string) string {
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](fmt.Sprintf("document.querySelector(%s)?.innerText ?? ''", quote(selector))))

@@ -51,10 +51,7 @@ func TestWritingOnWhileAMessageIsSent(t *testing.T) {
 	eval[bool](b, "release() && true")
 	b.await("!document.querySelector('#unsent > li') && document.getElementById('answer').hidden")
 	b.awaitText("#messages .assistant", "To: and then")
-	said := eval[string](b, "[...document.querySelectorAll('#messages .user .bubble')].map((e) => e.textContent).join('|')")
-	if said != "first|and then" {
-		t.Errorf("the chat reads %s", said)
-	}
+	b.expectAsked("first|and then")
 	b.await("document.getElementById('text-field').value === 'begun'")
 	b.clean()
 }
@@ -139,9 +136,7 @@ func TestWritingOnWhileAnEditIsSent(t *testing.T) {
 	b.do(typed(" and then"))
 	eval[bool](b, "window.taken(), true")
 	b.await("window.told")
-	if got := eval[string](b, "document.getElementById('text-field').value"); got != "begun and then" {
-		t.Errorf("the field has %q", got)
-	}
+	b.expectField("begun and then")
 	b.clean()
 }
 
@@ -163,9 +158,7 @@ func TestAnEditBegunWhileAMessageIsSent(t *testing.T) {
 	b.answers(2)
 	b.do(typed(kb.Escape)) // leaves the edit
 	b.await("document.getElementById('editing').hidden")
-	if got := eval[string](b, "document.getElementById('text-field').value"); got != "" {
-		t.Errorf("the field has %q", got)
-	}
+	b.expectField("")
 	b.clean()
 }
 
@@ -180,14 +173,7 @@ func TestARefusedEditCanBeTakenUpAgain(t *testing.T) {
 	b.answers(1)
 	b.do(typed(kb.ArrowUp))
 	b.await("document.getElementById('text-field').value === 'one'")
-	eval[bool](b, `(() => {
-		const send = window.fetch;
-		window.fetch = async () => {
-			window.fetch = send;
-			return new Response(JSON.stringify({ detail: "Not now." }), { status: 409 });
-		};
-		return true;
-	})()`)
+	eval[bool](b, refuseNext(1))
 	b.do(typed(" more"), typed("\r"))
 	b.awaitText("#unsent .refused", "Not now.")
 	b.do(chromedp.Click("#unsent [data-restore]"))
@@ -304,9 +290,7 @@ func TestAReloadWhileAMessageIsOnItsWay(t *testing.T) {
 			b.do(chromedp.Reload())
 			b.answers(1)
 			b.await("!document.querySelector('#unsent > li')")
-			if got := eval[string](b, "document.getElementById('text-field').value"); got != "" {
-				t.Errorf("the field has %q", got)
-			}
+			b.expectField("")
 			b.do(chromedp.Reload())
 			b.answers(1)
 			if n := len(g.Model.Calls()); n != 1 {

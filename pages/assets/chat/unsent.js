@@ -46,6 +46,8 @@ async function all() {
   return [...stored.filter(({ n }) => !memory.has(n)), ...memory.values()];
 }
 
+const isKept = async (message) => (await all()).some(({ n }) => n === message.n);
+
 async function add(message) {
   if (!memory.size) {
     try {
@@ -58,7 +60,7 @@ async function add(message) {
 
 // refuse notes why a message was refused, unless another tab has sent it or taken it back.
 async function refuse(message, why) {
-  if (!(await all()).some(({ n }) => n === message.n)) return;
+  if (!await isKept(message)) return;
   const refused = { ...message, why };
   if (memory.has(message.n)) memory.set(message.n, refused);
   else await query("readwrite", (rows) => rows.put(refused)).catch(() => memory.set(message.n, refused));
@@ -153,7 +155,7 @@ export function startUnsent(chat, restore) {
   // takeBack puts a message back into the field, unless the gateway has just taken it.
   async function takeBack(message) {
     if (underWay.n === message.n) await underWay.end;
-    if ((await all()).some(({ n }) => n === message.n)) {
+    if (await isKept(message)) {
       await remove(message.n);
       restore(message);
     }
