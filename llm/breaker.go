@@ -29,6 +29,8 @@ type breaker struct {
 	opened   time.Time // when the breaker opened last
 	last     *Error    // the latest of the failures in a row
 	down     time.Time // when the present outage began; zero while there is none
+	warned   time.Time // when a failure was logged as a warning last
+	unlogged int       // failures since then
 }
 
 const (
@@ -72,15 +74,20 @@ func (b *breaker) changed(name string, to gobreaker.State, log *slog.Logger) {
 	}
 }
 
-// level returns the level at which a failure is logged. During an outage, which is logged by
-// itself, single failures are logged at a low level.
-func (b *breaker) level() slog.Level {
+// warnEvery is how often failures of a model are logged as a warning.
+const warnEvery = time.Minute
+
+// level returns the level at which a failure is logged, and how many were logged at a low level since the last warning.
+// An outage is logged by itself.
+func (b *breaker) level() (level slog.Level, unlogged int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.down.IsZero() {
-		return slog.LevelDebug
+	if !b.down.IsZero() || time.Since(b.warned) < warnEvery {
+		b.unlogged++
+		return slog.LevelDebug, b.unlogged
 	}
-	return slog.LevelWarn
+	unlogged, b.unlogged, b.warned = b.unlogged, 0, time.Now()
+	return slog.LevelWarn, unlogged
 }
 
 // errEnded is the outcome of an attempt that the caller has ended. It says nothing about
@@ -183,6 +190,18 @@ func (b *breaker) admit(ctx context.Context, call int64, waits bool, waiting fun
 			return nil, refused
 		}
 	}
+}
+
+// admitBackground lets an attempt of a call in the background through, unless the latest attempt of another call has failed.
+// Its outcome does not count.
+func (b *breaker) admitBackground() (done func(error), refused *failure) {
+	b.mu.Lock()
+	failing := !b.since.IsZero()
+	b.mu.Unlock()
+	if failing || b.circuit.State() != gobreaker.StateClosed {
+		return nil, b.failure(0)
+	}
+	return func(error) {}, nil
 }
 
 // State says whether a model is called.

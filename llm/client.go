@@ -82,7 +82,8 @@ func (c *Client) Complete(ctx context.Context, req Request, emit func(Delta)) (R
 			break
 		}
 		next := rest[0].label()
-		c.log.Log(ctx, t.breaker.level(), "model failed; trying the fallback", "model", t.label(), "fallback", next, "error", fail)
+		level, unlogged := t.breaker.level()
+		c.log.Log(ctx, level, "model failed; trying the fallback", "model", t.label(), "fallback", next, "error", fail, "unlogged", unlogged)
 		if req.Waiting != nil {
 			req.Waiting(Waiting{Kind: fail.cause.Kind, Next: next})
 		}

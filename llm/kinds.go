@@ -3,6 +3,7 @@ package llm
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 )
@@ -51,6 +52,10 @@ func (k Kind) IsSetup() bool {
 	return slices.Contains([]Kind{KindNotAPI, KindUnauthorized, KindNoCredit, KindUnknownModel}, k)
 }
 
+// IsServers reports whether a call has failed by a fault of the server, the account or the configuration, so that the same
+// call works once that is mended.
+func (k Kind) IsServers() bool { return k.Passes() && k != KindNoAnswer || k.IsSetup() }
+
 // Error is why a model call failed, after the retries that its kind allows.
 type Error struct {
 	Kind       Kind
@@ -78,6 +83,12 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// MayBeOfCall reports whether a server that works may fail so, too, because of what the call asks for: the answer takes too
+// long or breaks off, or the server does not permit this request.
+func (e *Error) MayBeOfCall() bool {
+	return e.Kind == KindTimeout || e.Kind == KindCutOff || e.Status == http.StatusForbidden
+}
 
 // Brief returns the error as the operator reads it in a chat: with the server's words
 // only where these alone say what is wrong.

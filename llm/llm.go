@@ -65,6 +65,13 @@ type Request struct {
 	// be a thought at its end then stays text.
 	Final bool
 
+	// Background says that nobody waits for the answer. The call is not made while a model is in trouble, and its
+	// outcome does not count for whether one is.
+	Background bool
+
+	// Once says that each model is tried once.
+	Once bool
+
 	// Attempted, if it is not nil, is called after every attempt, from the calling
 	// goroutine.
 	Attempted func(Attempt)
@@ -98,21 +105,26 @@ func (w Waiting) Untimed() string {
 	return w.why() + " Trying again"
 }
 
-func (w Waiting) why() string {
-	what := "The model does not answer."
-	switch w.Kind {
+func (w Waiting) why() string { return "⏳ " + w.Kind.words() }
+
+// WaitWords returns what a person in the chat is told whose message waits until the model works again.
+func (k Kind) WaitWords() string { return "⏳ " + k.words() + " I will answer when it is back." }
+
+// words says what is wrong with the model, for a person in the chat.
+func (k Kind) words() string {
+	switch k {
 	case KindBusy:
-		what = "The model is busy."
+		return "The model is busy."
 	case KindUnavailable, KindNotAPI:
-		what = "The model's server is in trouble."
+		return "The model's server is in trouble."
 	case KindUnreachable:
-		what = "The model can't be reached."
+		return "The model can't be reached."
 	case KindCutOff:
-		what = "The model's answer broke off."
+		return "The model's answer broke off."
 	case KindUnauthorized, KindNoCredit, KindUnknownModel:
-		what = "The model can't be used now."
+		return "The model can't be used now."
 	}
-	return "⏳ " + what
+	return "The model does not answer."
 }
 
 // Delta is a piece of the answer as it streams in.

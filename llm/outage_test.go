@@ -365,3 +365,61 @@ func TestPanicDuringAProbeLeavesTheModelUsable(t *testing.T) {
 		t.Errorf("%+v", resp)
 	}
 }
+
+// A call in the background does not try whether a model is back, and its failures begin no outage: a person's message is sent.
+func TestBackgroundCallsTryNothingOut(t *testing.T) {
+	t.Parallel()
+	server := llmtest.New(t)
+	cfg := fastRetries(server)
+	cfg.OutageAfter, cfg.OutagePause = time.Nanosecond, time.Millisecond
+	models := chooseAll(t, cfg, nil)
+	model := models.List()[0].Model
+	title := ask("a title")
+	title.Background = true
+
+	server.Reply(badGateway)
+	for range 5 {
+		if _, err := model.Complete(t.Context(), title, nil); llm.KindOf(err) != llm.KindUnavailable {
+			t.Fatalf("a call in the background gives %v", err)
+		}
+	}
+	if state := stateOf(t, models, "test-model"); state != llm.StateUp || !models.Health()[0].Since.IsZero() {
+		t.Errorf("after failed calls in the background the model is %s since %v", state, models.Health()[0].Since)
+	}
+	for range 3 {
+		if _, err := model.Complete(t.Context(), ask("hello"), nil); err == nil {
+			t.Fatal("a model that is down has answered")
+		}
+	}
+	for stateOf(t, models, "test-model") != llm.StateTrying {
+		time.Sleep(time.Millisecond)
+	}
+	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "here"} })
+	served := server.Served()
+	if _, err := model.Complete(t.Context(), title, nil); err == nil || server.Served() != served {
+		t.Errorf("a call in the background was made to a model that is down: %v", err)
+	}
+	if _, err := model.Complete(t.Context(), ask("hello"), nil); err != nil {
+		t.Errorf("the person's message after it gives %v", err)
+	}
+	if _, err := model.Complete(t.Context(), title, nil); err != nil {
+		t.Errorf("after the outage, a call in the background gives %v", err)
+	}
+}
+
+// Hundreds of failures are one warning a minute.
+func TestFailuresOfAModelAreOneWarning(t *testing.T) {
+	t.Parallel()
+	server := llmtest.New(t)
+	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: http.StatusTooManyRequests} })
+	var log bytes.Buffer
+	model := llm.NewClient(fastRetries(server), slog.New(slog.NewTextHandler(&log, nil)))
+	for range 50 {
+		if _, err := model.Complete(t.Context(), ask("hello"), nil); err == nil {
+			t.Fatal("answered")
+		}
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Errorf("50 failed calls wrote %d lines:\n%s", n, log.String())
+	}
+}

@@ -92,7 +92,7 @@ func (t *target) persist(ctx context.Context, req Request, out *output, hasNext 
 		if t.breaker.isOpen() {
 			refusals++
 		}
-		done, refused := t.breaker.admit(ctx, call, !hasNext && refusals <= 1, req.Waiting)
+		done, refused := t.admit(ctx, req, call, !hasNext && refusals <= 1)
 		if refused != nil {
 			return Response{}, backoff.Permanent(refused)
 		}
@@ -107,7 +107,7 @@ func (t *target) persist(ctx context.Context, req Request, out *output, hasNext 
 			timeouts++
 		}
 		// A call that ran into the timeout is retried once, not three times.
-		if !fail.again || fail.cause.RetryAfter > maxRetryAfter || timeouts > 1 || ctx.Err() != nil || hasNext && t.isHopeless(fail) {
+		if req.Once || !fail.again || fail.cause.RetryAfter > maxRetryAfter || timeouts > 1 || ctx.Err() != nil || hasNext && t.isHopeless(fail) {
 			return Response{}, backoff.Permanent(fail)
 		}
 		pace.atLeast = fail.cause.RetryAfter
@@ -122,7 +122,8 @@ func (t *target) persist(ctx context.Context, req Request, out *output, hasNext 
 		backoff.WithMaxTries(uint(t.cfg.MaxTries)),
 		backoff.WithMaxElapsedTime(0),
 		backoff.WithNotify(func(err error, wait time.Duration) {
-			t.log.Log(ctx, t.breaker.level(), "model call failed; retrying", "model", wire.Model, "try", tries, "wait", wait, "error", err)
+			level, unlogged := t.breaker.level()
+			t.log.Log(ctx, level, "model call failed; retrying", "model", wire.Model, "try", tries, "wait", wait, "error", err, "unlogged", unlogged)
 			if req.Waiting != nil {
 				req.Waiting(Waiting{Kind: KindOf(err), For: wait})
 			}
@@ -135,6 +136,14 @@ func (t *target) persist(ctx context.Context, req Request, out *output, hasNext 
 		fail = &failure{cause: &Error{Err: err}} // ctx ended between two attempts
 	}
 	return Response{}, fail
+}
+
+// admit waits until an attempt is let through. A call in the background does not wait.
+func (t *target) admit(ctx context.Context, req Request, call int64, waits bool) (done func(error), refused *failure) {
+	if req.Background {
+		return t.breaker.admitBackground()
+	}
+	return t.breaker.admit(ctx, call, waits, req.Waiting)
 }
 
 // isHopeless reports whether another attempt would keep the caller from a fallback for long.
