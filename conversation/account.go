@@ -87,7 +87,7 @@ type Revision struct {
 }
 
 // Waiting lists the sessions in scope with inbound that no run has settled, for example after
-// a restart.
+// a restart. It leaves out deferred inbound, see package deferred.
 func (s *Store) Waiting(ctx context.Context, scope Scope) ([]Waiting, error) {
 	list, err := s.waiting(ctx, scope)
 	if !IsDamaged(err) {
@@ -104,7 +104,7 @@ func (s *Store) Waiting(ctx context.Context, scope Scope) ([]Waiting, error) {
 func (s *Store) waiting(ctx context.Context, scope Scope) (list []Waiting, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT s.key, i.id, i.revision FROM inbox i JOIN sessions s ON s.id = i.session_id
-		WHERE i.run_id IS NULL AND i.note = 0 AND i.channel = ?1 AND `+ofAccount("i.account", "?3")+` AND (?2 = '' OR s.key = ?2) ORDER BY s.id, i.id`,
+		WHERE i.run_id IS NULL AND i.deferred_since IS NULL AND i.note = 0 AND i.channel = ?1 AND `+ofAccount("i.account", "?3")+` AND (?2 = '' OR s.key = ?2) ORDER BY s.id, i.id`,
 		scope.Channel, string(scope.Key), scope.Account)
 	if err != nil {
 		return nil, db.Explain(err)

@@ -241,10 +241,10 @@ func sessionOf(ctx context.Context, tx db.Tx, run Run) (id int64, err error) {
 // edited meanwhile, it fails with errChanged where unchanged is true.
 func settle(ctx context.Context, tx db.Tx, run Run, unchanged bool) error {
 	const statement = `
-		UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, options = NULL, overheard = NULL, address = ''
+		UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, options = NULL, overheard = NULL, address = ?
 		WHERE id = ? AND revision = ? AND (run_id IS NULL OR ` + rows.IsWithdrawn + `)`
 	for _, in := range run.Took {
-		values := []any{run.ID(), keptText(run, in), in.ID, in.Revision}
+		values := []any{run.ID(), keptText(run, in), keptAddress(run, in), in.ID, in.Revision}
 		if unchanged {
 			if err := db.Require(ctx, tx, whereChanged, statement, values...); err != nil {
 				return err
@@ -270,6 +270,15 @@ func keptText(run Run, in Inbound) string {
 		return ""
 	}
 	return in.Text
+}
+
+// keptAddress returns what is kept of an inbound's address: all of it after a failed run, which may be repeated without
+// another message of the person.
+func keptAddress(run Run, in Inbound) string {
+	if run.Status != StatusFailed || run.Kind != KindAgent {
+		return ""
+	}
+	return in.Address
 }
 
 // settleEdited marks an inbound as done that was edited while the run answered it. The

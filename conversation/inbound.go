@@ -90,6 +90,11 @@ type Inbound struct {
 
 	// Revision counts the edits of the message while it waited, as Begin read it.
 	Revision int
+
+	// DeferredSince is since when the message waits because its model could not be called, and DeferredFor names that model,
+	// as Begin read them; zero = it does not. See package deferred.
+	DeferredSince time.Time
+	DeferredFor   string
 }
 
 // Fingerprint returns a hash by which a repeated request is told from another one with the
