@@ -90,6 +90,9 @@ type Deps struct {
 	// Limits say when a conversation expires, so that the next message begins a new one,
 	// and what the new one takes over.
 	Limits state.Limits
+	// GiveUpAfter is how long messages of people wait for a model that can't be called, before they are
+	// told that there is no answer. 0 = they are told at once, as programs and the operator always are.
+	GiveUpAfter time.Duration
 	// CarrySummary makes a conversation that follows an expired one begin with a summary
 	// of it, which the model writes before its first answer.
 	CarrySummary bool
@@ -119,7 +122,7 @@ type Watcher interface {
 	Thinking(key conversation.Key, to conversation.Destination, text string)
 	// Called reports that a tool call has begun or ended.
 	Called(key conversation.Key, call ToolCall)
-	// Asked reports that a run waits for an answer of a person, or no longer does.
+	// Asked reports that a run waits for an answer of a person, or no longer does, or that messages wait for a model.
 	Asked(key conversation.Key)
 	// Committed reports that a run is stored; commands are runs, too.
 	Committed(run conversation.Run, done conversation.Committed)

@@ -52,6 +52,9 @@ func (b *burst) wait(waiting []conversation.Inbound, now time.Time) time.Duratio
 		return 0
 	}
 	last := texts[len(texts)-1]
+	if !last.DeferredSince.IsZero() {
+		return 0
+	}
 	if last.ID > b.newest || b.old && last.ID <= b.posted {
 		if b.first.IsZero() {
 			b.first = now

@@ -272,6 +272,9 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 	if len(open) > 0 {
 		return l.whileAsked(intake, runs, snapshot, open)
 	}
+	if l.mustDefer(snapshot) {
+		return l.whileDeferred(intake, runs, snapshot)
+	}
 	if command, is := snapshot.Waiting[0].Command(); is {
 		return l.command(intake, runs, snapshot, command)
 	}

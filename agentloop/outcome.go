@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -162,7 +163,11 @@ func (l *loop) failedRun(runs context.Context, q question, a answer, err error, 
 	if last := len(run.Steps) - 1; last >= 0 && run.Steps[last].Failure == "" { // the call itself did not fail, but there is no answer
 		run.Steps[last].Failure = string(llm.KindOf(err))
 	}
-	l.deps.Log.Error("run failed", "session", l.key, "run", run.ID(), "kept_messages", len(a.messages), "error", err)
+	level := slog.LevelError
+	if failure != nil && failure.Kind.IsServers() && l.router.outages.cause(q.setup.label()) != nil {
+		level = slog.LevelDebug // the outage is logged by itself
+	}
+	l.deps.Log.Log(runs, level, "run failed", "session", l.key, "run", run.ID(), "kept_messages", len(a.messages), "error", err)
 	run.Replies[0].Actions = []conversation.Action{{Label: "Try again", Command: "/retry"}}
 	if len(a.messages) > 0 {
 		run.Replies[0].Actions = slices.Insert(run.Replies[0].Actions, 0, conversation.Action{Label: "Continue", Command: "/continue"})

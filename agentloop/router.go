@@ -35,6 +35,7 @@ type Router struct {
 	served     []conversation.Account // accounts whose inbound this process answers; none = all accounts
 	background *background
 	questions  *questions
+	outages    *outages
 	process    string // identifies this process among those that have worked on the store
 	swept      swept  // only where several nodes share the database
 	kept       *files.Files
@@ -94,6 +95,7 @@ func NewRouter(deps Deps) *Router {
 		toolState:      toolstate.New(deps.Config.ToolNames()),
 		background:     newBackground(deps.Log),
 		questions:      newQuestions(),
+		outages:        newOutages(deps.Log, deps.Config.MaxConcurrentRuns/2),
 		process:        uuid.NewString(),
 	}
 	if node := deps.Store.Node(); node != nil {
@@ -195,6 +197,7 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 	defer workers.Wait()
 	r.background.start(intake, &workers)
 	workers.Go(func() { r.watchQuestions(intake) })
+	workers.Go(func() { r.watchDeferred(intake) })
 	if node := r.deps.Store.Node(); node != nil {
 		node.ReportLoad(r.load)
 		workers.Go(func() { r.sweep(intake, scopes) })

@@ -63,6 +63,9 @@ type question struct {
 	again  int64 // seq of the last of these, 0 for none
 	undo   int64 // seq from which on the run takes messages out of the talk, 0 for none: see Snapshot.Replacing
 
+	once    bool       // the run tries whether a model that is down is back: each call is made once
+	refused *llm.Error // the messages have waited for long enough, and the model is still down: nil = it is called
+
 	window conversation.Window // where the window of the newest call begins; zero = no call was made
 	told   state.Told          // the lasting part of the note in the newest call; it is stored with the last of users
 }
@@ -106,6 +109,9 @@ func (l *loop) answer(runs context.Context, q question) bool {
 	defer end()
 	l.deps.Log.Debug("run begun", "session", l.key, "run", q.took[0].ID, "conversation", q.snapshot.Conversation.ID, "messages", len(q.took))
 	l.deps.Watcher.Working(working, l.key, q.took, q.destination())
+	once, endTrial := l.beginTrial(&q)
+	defer endTrial() // after the commit
+	q.once = once
 	a, err := l.generate(runs, &q, begun, diedInRound(begun, deaths, l.unfinished.questions, l.router.process))
 	switch {
 	case err == nil:
@@ -122,6 +128,9 @@ func (l *loop) answer(runs context.Context, q question) bool {
 		return l.commit(runs, l.stoppedRun(q, q.took, a, started), q.calls...)
 	case errors.Is(err, errStopped):
 		return l.commitStopped(runs, q, a, started)
+	}
+	if err = l.serversFault(runs, &q, begun, err); err == nil {
+		return false
 	}
 	return l.commit(runs, l.failedRun(runs, q, a, err, started), q.calls...)
 }
@@ -157,6 +166,7 @@ func (l *loop) generate(runs context.Context, q *question, begun journal.Run, di
 	}
 	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: l.router.expiryNotice(q.snapshot.Conversation), number: number, conversation: q.snapshot.Conversation.ID, setup: q.setup}
 	g.budget = l.router.budgets.Of(l.key, q.setup.label(), q.setup.model.Budget)
+	g.once, g.deferred, g.refused = q.once, !q.took[0].DeferredSince.IsZero(), q.refused
 	g.journal, g.changed, g.died = begun, begun.ID != 0 && changed(begun, q.took), died
 	g.questions, g.askers = l.unfinished.questions, askersOf(q.took)
 	g.first, g.charge = q.took[0], l.router.charge(l.key, q.took[0].Channel(), q.took[0].Sender)
@@ -217,6 +227,10 @@ type generation struct {
 	first     conversation.Inbound // the first of the messages that the run took
 	charge    budgets.Call         // names whose budgets the calls use: those of the sender of first
 	standing  map[string]bool      // the tools that are always allowed in the session; nil = not read yet
+
+	once     bool       // each model call is made once
+	deferred bool       // the chat knows that its messages wait
+	refused  *llm.Error // see question
 
 	number       int64  // number of the run
 	conversation string // ID of the conversation
@@ -299,11 +313,20 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		}
 		g.clearPreview()
 		asked := time.Now()
+		if g.refused != nil {
+			step := refusedStep(g.setup.label(), g.deps.Store.At(asked), g.refused)
+			step.Failure = string(g.refused.Kind)
+			g.noteCall(step)
+			return llm.Response{}, g.refused
+		}
 		response, warnings, err := g.loop.router.callModel(ctx, g.setup.model.Model, g.charge, sent.Tokens, request, g.preview)
 		g.warn(ctx, warnings)
 		if llm.KindOf(err) == llm.KindOverBudget {
 			g.noteCall(refusedStep(g.setup.label(), g.deps.Store.At(asked), err))
 			return llm.Response{}, err
+		}
+		if kind := llm.KindOf(err); err == nil || kind != "" && kind != llm.KindNoAnswer && !kind.IsServers() {
+			g.loop.router.outages.answered(g.setup.label(), g.loop.key, g.deps.Store.Now())
 		}
 		g.answer.count(response)
 		if !last && shown.Exact {
@@ -341,6 +364,7 @@ func (g *generation) request(sent window.List, shown *window.List) llm.Request {
 		Temperature: g.setup.agent.Temperature, MaxOutputTokens: g.setup.agent.MaxOutputTokens,
 		Attempted: func(a llm.Attempt) { g.noteCall(g.loop.router.modelStep(a, *shown)) },
 		Waiting:   g.waiting,
+		Once:      g.once,
 		Rebuild:   func(contextWindow int) []llm.Message { return g.rebuild(contextWindow, shown) },
 	}
 }
@@ -398,7 +422,7 @@ const shortWait = 2 * time.Second
 // waiting tells the people in the chat why no answer comes. A program would take it for
 // the answer.
 func (g *generation) waiting(w llm.Waiting) {
-	if w.Kind != llm.KindBusy && w.For < shortWait || g.deps.OfPrograms != nil && g.deps.OfPrograms(g.loop.key) {
+	if g.deferred || w.Kind != llm.KindBusy && w.For < shortWait || g.deps.OfPrograms != nil && g.deps.OfPrograms(g.loop.key) {
 		return
 	}
 	g.deps.Watcher.Waiting(g.loop.key, g.to, Wait{Notice: g.notice, Words: w.Words(), Untimed: w.Untimed(), For: w.For})

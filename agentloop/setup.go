@@ -45,7 +45,9 @@ type setup struct {
 }
 
 // label returns the model's name for people and records.
-func (s setup) label() string { return cmp.Or(s.model.Name, s.model.Model.Model()) }
+func (s setup) label() string { return s.model.label() }
+
+func (m *NamedModel) label() string { return cmp.Or(m.Name, m.Model.Model()) }
 
 // name returns the name of the agent, "" for the default one and where there was no run.
 func (s setup) name() string {

@@ -2,6 +2,8 @@ package agentloop
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"time"
 
 	"parley/agentloop/window"
@@ -26,11 +28,12 @@ type asker struct {
 }
 
 // ask makes the call. It passes each attempt to attempted, as a step.
-func (a sideCall) ask(ctx context.Context, r *Router, model Model, to budgets.Call, attempted func(steps.Step)) (llm.Response, []budgets.Use, error) {
+func (a sideCall) ask(ctx context.Context, r *Router, model Model, inBackground bool, to budgets.Call, attempted func(steps.Step)) (llm.Response, []budgets.Use, error) {
 	calling, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	request := llm.Request{
-		Messages: []llm.Message{{Role: "system", Content: a.system}, {Role: "user", Content: a.question}},
+		Background: inBackground,
+		Messages:   []llm.Message{{Role: "system", Content: a.system}, {Role: "user", Content: a.question}},
 		Attempted: func(attempt llm.Attempt) {
 			step := r.modelStep(attempt, window.List{})
 			step.Purpose, step.Shown = a.purpose, 0
@@ -42,9 +45,17 @@ func (a sideCall) ask(ctx context.Context, r *Router, model Model, to budgets.Ca
 
 // ask makes a call that belongs to the run under way.
 func (g *generation) ask(ctx context.Context, a sideCall) (llm.Response, error) {
-	answer, warnings, err := a.ask(ctx, g.loop.router, g.setup.model.Model, g.charge, g.noteCall)
+	answer, warnings, err := a.ask(ctx, g.loop.router, g.setup.model.Model, false, g.charge, g.noteCall)
 	g.warn(ctx, warnings)
 	return answer, err
+}
+
+// backgroundLevel returns the level at which a failed call in the background is logged.
+func (r *Router) backgroundLevel(model *NamedModel) slog.Level {
+	if r.outages.isFailing(model.label()) {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
 }
 
 // backgroundOf returns the record for calls that are made after the commit of a run.
@@ -57,12 +68,18 @@ func (l *loop) backgroundOf(run conversation.Run, id string) usage.Background {
 // also while the gateway ends.
 const storeTimeout = 5 * time.Second
 
+// errFailing is the error of a call in the background that was not made, since the latest run of its model has failed.
+var errFailing = errors.New("not asked: the model is in trouble")
+
 // askInBackground makes a model call after the commit of a run, and stores what it cost. The
 // loop may have ended.
-func (r *Router) askInBackground(ctx context.Context, key conversation.Key, model Model, record usage.Background, a sideCall) (llm.Response, error) {
+func (r *Router) askInBackground(ctx context.Context, key conversation.Key, model *NamedModel, record usage.Background, a sideCall) (llm.Response, error) {
+	if r.outages.isFailing(model.label()) {
+		return llm.Response{}, errFailing
+	}
 	to := r.charge(key, record.Channel, record.Person)
 	to.Unseen = true
-	answer, _, err := a.ask(ctx, r, model, to, func(step steps.Step) {
+	answer, _, err := a.ask(ctx, r, model.Model, true, to, func(step steps.Step) {
 		record.Steps = append(record.Steps, step)
 		logCall(r.deps.Log, key, record.Run, step)
 	})

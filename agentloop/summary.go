@@ -98,10 +98,10 @@ func (l *loop) requestSummary(run conversation.Run) {
 	taken := l.router.background.submit(func(ctx context.Context) {
 		defer l.router.summaries.end(id)
 		made, err := l.router.summarize(ctx, id, enough, before, asker{budget: model.Budget, call: func(ctx context.Context, a sideCall) (llm.Response, error) {
-			return l.router.askInBackground(ctx, key, model.Model, record, a)
+			return l.router.askInBackground(ctx, key, model, record, a)
 		}})
 		if err != nil && ctx.Err() == nil {
-			l.deps.Log.Warn("summary failed; the next answer tries again", "session", key, "error", err)
+			l.deps.Log.Log(ctx, l.router.backgroundLevel(model), "summary failed; the next answer tries again", "session", key, "error", err)
 		}
 		if made && late { // it is shown at once
 			l.router.Edited(key)

@@ -36,17 +36,17 @@ func (l *loop) requestTitle(run conversation.Run, done conversation.Committed) {
 		return
 	}
 	key, to, excerpt, record := l.key, run.Took[0].Destination(), excerptOf(history), l.backgroundOf(run, done.Conversation.ID)
-	model := l.router.setups.of(run.Conversation, run.Took[0]).model.Model
+	model := l.router.setups.of(run.Conversation, run.Took[0]).model
 	l.router.background.submit(func(ctx context.Context) {
 		if err := l.router.makeTitle(ctx, key, c, to, model, record, excerpt); err != nil && ctx.Err() == nil {
-			l.deps.Log.Warn("title failed; the first line stays", "session", key, "error", err)
+			l.deps.Log.Log(ctx, l.router.backgroundLevel(model), "title failed; the first line stays", "session", key, "error", err)
 		}
 	})
 }
 
 // makeTitle makes and stores a title. It runs in the background; the loop may have
 // ended.
-func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, to conversation.Destination, model Model, record usage.Background, excerpt string) error {
+func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, to conversation.Destination, model *NamedModel, record usage.Background, excerpt string) error {
 	answer, err := r.askInBackground(ctx, key, model, record, sideCall{steps.PurposeTitle, titleTimeout, titlePrompt, excerpt})
 	if err != nil {
 		return err
