@@ -47,6 +47,9 @@ type Conversation struct {
 	// MaxMessages, open with a short summary of it, which the model makes. Default
 	// false.
 	CarrySummary bool `toml:"carry_summary"`
+	// GiveUpAfter is how long messages wait for a model that can't be called before the people who wrote them are
+	// told that there is no answer. 0 = they are told at once. Default 24h.
+	GiveUpAfter time.Duration `toml:"give_up_after" min:"0"`
 	// Retention is how long a conversation that is over is kept after its last
 	// use. 0 = for ever. Default 0.
 	Retention time.Duration `toml:"retention" min:"0"`
@@ -64,6 +67,7 @@ func defaultConversation() Conversation {
 		StateBudget:        800,
 		SessionExpiration:  720 * time.Hour,
 		CarryRules:         true,
+		GiveUpAfter:        24 * time.Hour,
 		CleanupInterval:    time.Hour,
 	}
 }

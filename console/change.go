@@ -93,6 +93,7 @@ func doneText(word string) string {
 		"deleted":  "Deleted.",
 		"renamed":  "The conversation is renamed.",
 		"retried":  "The reply is on its way again.",
+		"asked":    "The model is asked again for everything that has no answer because of it.",
 		"answered": "Answered. The run goes on when none of its calls waits any more.",
 		"approved": "That person has access now: the next message is answered.",
 		"revoked":  "That person no longer has access.",

@@ -18,6 +18,7 @@ import (
 	"parley/conversation/approvals"
 	"parley/conversation/budgets"
 	"parley/conversation/dbhealth"
+	"parley/conversation/deferred"
 	"parley/conversation/pairing"
 	"parley/conversation/reminders"
 	"parley/embedding"
@@ -41,6 +42,10 @@ type Deps struct {
 	Caps      *budgets.Budgets       // nil: nothing is capped
 	Reminders *reminders.Reminders
 	Window    WindowFunc // what the model would be sent now
+
+	// Retry has every message that waits for a model tried at once, and those answered again that failed by a fault of the
+	// model's server.
+	Retry func(context.Context) (deferred.Retried, error)
 
 	// Look makes the sender of a channel send what is due in a session.
 	Look func(channel string, key conversation.Key)
@@ -123,6 +128,7 @@ func (c *Console) Serve(server *httpserver.Server) {
 	person("GET /console/confirm", c.askToConfirm)
 	person("GET /console/deliveries", c.showDeliveries)
 	person("POST /console/deliveries/{id}/retry", httpserver.WithForm(c.retryDelivery))
+	person("POST /console/retry", httpserver.WithForm(c.retryMessages))
 	person("GET /console/pairing", c.showPairing)
 	person("POST /console/pairing/approve", httpserver.WithForm(c.approve))
 	person("POST /console/pairing/revoke", httpserver.WithForm(c.revoke))

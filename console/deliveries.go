@@ -50,6 +50,15 @@ func (c *Console) showDeliveries(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, "deliveries.html", "deliveries", "Deliveries", p)
 }
 
+// retryMessages has what waits for a model, or has failed because of it, answered now.
+func (c *Console) retryMessages(w http.ResponseWriter, r *http.Request) {
+	if _, err := c.Retry(r.Context()); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	http.Redirect(w, r, "/console/deliveries?done=asked", http.StatusSeeOther)
+}
+
 // retryDelivery sends a failed reply again.
 func (c *Console) retryDelivery(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)

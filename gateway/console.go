@@ -10,6 +10,7 @@ import (
 	"parley/config"
 	"parley/console"
 	"parley/conversation"
+	"parley/conversation/deferred"
 	"parley/embedding"
 	"parley/llm"
 )
@@ -35,9 +36,12 @@ func (g *Gateway) addConsole() {
 		Models:    g.shownModels,
 		Window:    g.consoleWindow,
 		Look:      g.look,
-		Sessions:  g.sessions,
-		Answered:  g.answered,
-		IsEnding:  g.ending.Load,
+		Retry: func(ctx context.Context) (deferred.Retried, error) {
+			return RetryUnanswered(ctx, g.store, time.Time{})
+		},
+		Sessions: g.sessions,
+		Answered: g.answered,
+		IsEnding: g.ending.Load,
 
 		MayAnswer: g.operatorMayAnswer,
 		Log:       g.log,

@@ -38,6 +38,7 @@ func (g *Gateway) metricsDeps() metrics.Deps {
 			open, err := approvals.New(g.store).Open(ctx, "")
 			return int64(len(open)), err
 		},
+		Deferred: g.countDeferred,
 		ModelsUp: func() map[string]bool {
 			up := map[string]bool{}
 			for _, h := range g.modelHealth() {

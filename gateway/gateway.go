@@ -310,6 +310,7 @@ func (g *Gateway) loopDeps(registry *tools.Registry, content *filecontent.Reader
 		FromOperator:  isFromOperator,
 
 		Limits:       g.cfg.Conversation.Limits(),
+		GiveUpAfter:  g.cfg.Conversation.GiveUpAfter,
 		CarrySummary: g.cfg.Conversation.CarrySummary && g.thinks(), // the offline model makes no summaries
 		StateBudget:  g.cfg.Conversation.StateBudget,
 		Strategy:     g.cfg.Conversation.TokenStrategy,

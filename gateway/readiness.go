@@ -12,6 +12,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/dbhealth"
+	"parley/conversation/deferred"
 	"parley/embedding"
 	"parley/httpserver"
 )
@@ -21,6 +22,8 @@ type parts struct {
 	Starting bool                    `json:"starting,omitempty"` // messages over HTTP are not taken yet
 	Ending   bool                    `json:"ending,omitempty"`   // the runs under way are finished, and no more messages are taken
 	Draining bool                    `json:"draining,omitempty"` // `gateway drain` has told it to hand its sessions over
+	Degraded []string                `json:"degraded,omitempty"` // why people get no answers although messages are taken, in words
+	Deferred deferredState           `json:"deferred"`
 	Store    storeState              `json:"store"`
 	Channels map[string]channelState `json:"channels"`
 	Queues   []queueState            `json:"queues"` // only those that are not empty
@@ -49,6 +52,13 @@ type heldState struct {
 	Since    time.Time `json:"since"`
 	Attempts int       `json:"attempts"`
 	Error    string    `json:"error"`
+}
+
+// deferredState counts the messages that wait for a model that can't be called.
+type deferredState struct {
+	Messages int     `json:"messages"`
+	Sessions int     `json:"sessions"`
+	Oldest   float64 `json:"oldest_seconds"`
 }
 
 type storeState struct {
@@ -87,8 +97,8 @@ func needsOperator(state string) bool {
 
 // readiness returns the check behind /readyz. The gateway is ready while it takes
 // messages over HTTP, neither drains nor ends, the store can be written and has no known damage, and no
-// channel was rejected by its platform or has ended. A platform that is away does
-// not count: the gateway reconnects by itself.
+// channel was rejected by its platform or has ended. A platform or a model that is away does
+// not count: the gateway tries again by itself, and another node would do no better.
 func (g *Gateway) readiness() httpserver.ReadyFunc {
 	writes := &prober[struct{}]{every: probeEvery, probe: func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, dbhealth.New(g.store).Probe(ctx)
@@ -131,6 +141,7 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 		}
 	}
 	is.MCP, is.Models = g.serverStates(), g.modelStates()
+	is.Deferred, is.Degraded = g.deferredStates(in.deferred)
 	is.Starting, is.Ending = g.isStarting(), g.ending.Load()
 	is.Nodes, is.Draining = g.nodeStates(in.nodes), g.isDraining()
 	ready = err == nil && len(is.Store.Damaged) == 0 && !is.Starting && !is.Ending && !is.Draining
@@ -164,6 +175,8 @@ type seen struct {
 	held   []conversation.Delivery
 	nodes  []cluster.Member
 
+	deferred []deferred.Session
+
 	embeddings *embedding.Status // nil without an embedding model
 }
 
@@ -177,6 +190,9 @@ func (g *Gateway) readSeen(ctx context.Context) (in seen, err error) {
 		return in, err
 	}
 	if in.queues, err = bots.New(g.store).Queues(ctx); err != nil {
+		return in, err
+	}
+	if in.deferred, err = deferred.New(g.store).Sessions(ctx); err != nil {
 		return in, err
 	}
 	if node := g.store.Node(); node != nil {

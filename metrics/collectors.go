@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"runtime"
 
 	"parley/conversation"
@@ -120,6 +121,16 @@ func registerStates(registry *prometheus.Registry, deps Deps) {
 	}
 	if deps.Asked != nil {
 		registry.MustRegister(newStored("parley_approvals_open", "Tool calls that wait for an answer.", deps.Asked))
+	}
+	if deps.Deferred != nil {
+		registry.MustRegister(newStored("parley_deferred_messages", "Messages that wait for a model that can't be called.", func(ctx context.Context) (int64, error) {
+			messages, _, err := deps.Deferred(ctx)
+			return messages, err
+		}))
+		registry.MustRegister(newStored("parley_deferred_sessions", "Sessions in which they wait.", func(ctx context.Context) (int64, error) {
+			_, sessions, err := deps.Deferred(ctx)
+			return sessions, err
+		}))
 	}
 	if deps.ModelsUp != nil {
 		registry.MustRegister(newModelsUp(deps.ModelsUp))

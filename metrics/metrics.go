@@ -30,6 +30,8 @@ type Deps struct {
 	AtWork   func() int64                             // number of sessions with a loop
 	ModelsUp func() map[string]bool                   // by the name of a model: whether it is called
 
+	Deferred func(ctx context.Context) (messages, sessions int64, err error) // what waits for a model that can't be called
+
 	Asked       func(ctx context.Context) (int64, error) // number of tool calls that wait for an answer
 	VectorsLeft func(ctx context.Context) (int64, error) // number of messages that have no vector yet
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/approvals"
 	"parley/conversation/branches"
+	"parley/conversation/deferred"
 	"parley/conversation/kept"
 	"parley/conversation/runs"
 	"parley/pages"
@@ -78,6 +80,7 @@ func (c *Channel) addWaiting(ctx context.Context, t *view, name string, waiting 
 	if err != nil && !conversation.IsDamaged(err) {
 		return err
 	}
+	isDeferred := false
 	for _, in := range waiting {
 		for len(t.asides) > 0 && in.At.After(t.asides[0].At) {
 			t.waiting, t.asides = append(t.waiting, t.asides[0]), t.asides[1:]
@@ -86,6 +89,10 @@ func (c *Channel) addWaiting(ctx context.Context, t *view, name string, waiting 
 			t.waiting, open = append(t.waiting, questionItems(open, name)...), nil
 		}
 		t.waiting = append(t.waiting, waitingItem(in))
+		if !in.DeferredSince.IsZero() && !isDeferred {
+			isDeferred = true
+			t.waiting = append(t.waiting, item{ID: "d" + strconv.FormatInt(in.ID, 10), Kind: kindNotice, Text: deferred.Words, At: in.DeferredSince})
+		}
 	}
 	t.waiting = append(append(t.waiting, t.asides...), questionItems(open, name)...)
 	return nil

@@ -66,7 +66,7 @@ func newRoot() *cobra.Command {
 		pairCommand(&configPath), botsCommand(&configPath), discordCommand(&configPath), tokenCommand(&configPath),
 		sessionsCommand(&configPath), historyCommand(&configPath), usageCommand(&configPath), importCommand(&configPath),
 		backupCommand(&configPath), restoreCommand(&configPath), verifyCommand(&configPath), repairCommand(&configPath), migrateCommand(&configPath), cleanupCommand(&configPath),
-		mcpCommand(&configPath), nodesCommand(&configPath), drainCommand(&configPath), healthCommand(&configPath), versionCommand(), documentCommand(), guardCommand(),
+		mcpCommand(&configPath), nodesCommand(&configPath), drainCommand(&configPath), healthCommand(&configPath), retryCommand(&configPath), versionCommand(), documentCommand(), guardCommand(),
 	)
 	explainArguments(root)
 	return root
