@@ -47,7 +47,8 @@ func (r Route) Check(report func(key, found, allowed string)) {
 	}
 }
 
-// references reports names of models, agents and people that no section has, and a webhook without a server.
+// references reports names of models, agents and people that no section has, models without a price under a cap of costs, and a
+// webhook without a server.
 func (d *decoder) references(root *node) {
 	c, ok := d.top.Interface().(Config)
 	if !ok || root == nil {
@@ -58,6 +59,7 @@ func (d *decoder) references(root *node) {
 			d.reference(root.at("agents", name, "model"), join(join("agents", name), "model"), "models", model, reflect.ValueOf(c.Models))
 		}
 	}
+	d.unpriced(c, root)
 	for name, m := range c.Models {
 		if slices.Contains(m.FallbackModels, name) {
 			d.problem(Problem{Line: root.at("models", name, "fallback_models").line, Key: join(join("models", name), "fallback_models"),

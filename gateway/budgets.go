@@ -3,11 +3,11 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
 	"parley/agentloop"
+	"parley/config"
 	"parley/conversation"
 	"parley/conversation/budgets"
 )
@@ -20,10 +20,8 @@ func (g *Gateway) openBudgets(ctx context.Context) (agentloop.Budgets, error) {
 		return agentloop.Budgets{}, err
 	}
 	g.budgets = store
-	for _, model := range append([]string{g.choice.Model}, slices.Sorted(maps.Keys(g.cfg.Models))...) {
-		if _, priced := prices.Cost(model, 0, 0, 0); cfg.HasCostCaps() && !priced {
-			g.log.Warn("configuration", "problem", "[budget] caps costs, but the model "+model+" has no price: its calls count as free")
-		}
+	if p, is := g.cfg.UnpricedModel(g.choice.Model, g.origins); is && g.thinks() { // its name may come from the server
+		return agentloop.Budgets{}, config.Problems{p}
 	}
 	return agentloop.Budgets{
 		Store: store, Currency: g.cfg.LLM.Currency, AnswerReserve: cmp.Or(g.cfg.LLM.MaxOutputTokens, outputReserve), Cost: prices.Cost,

@@ -54,8 +54,18 @@ func (c Config) Zone() (*time.Location, error) {
 // HasCaps reports whether anything is capped.
 func (c Config) HasCaps() bool { return len(c.caps()) > 0 }
 
-// HasCostCaps reports whether a cost is capped.
-func (c Config) HasCostCaps() bool { return c.PersonCost > 0 || c.SessionCost > 0 || c.TotalCost > 0 }
+// CostCap returns a key that caps a cost, "" if none does.
+func (c Config) CostCap() string {
+	switch {
+	case c.PersonCost > 0:
+		return "person_cost"
+	case c.SessionCost > 0:
+		return "session_cost"
+	case c.TotalCost > 0:
+		return "total_cost"
+	}
+	return ""
+}
 
 // caps returns the caps that are set.
 func (c Config) caps() []Cap {
