@@ -77,12 +77,31 @@ type tally struct {
 	budgets Budgets
 }
 
-func (t *tally) add(model string, prompt, cached, completion int) {
-	t.Tokens += int64(prompt) + int64(completion)
-	if t.budgets.Cost != nil {
-		cost, _ := t.budgets.Cost(model, int64(prompt), int64(cached), int64(completion))
-		t.Cost += budgets.Money(cost)
+func (t *tally) add(a llm.Attempt) {
+	t.Tokens += int64(a.Usage.Prompt) + int64(a.Usage.Completion)
+	if cost := t.budgets.costOf(a); cost != nil {
+		t.Cost += *cost
 	}
+}
+
+// costOf returns what an attempt costs in billionths, nil if neither the model that the server names nor the one that was asked
+// for has a price.
+func (b Budgets) costOf(a llm.Attempt) *int64 {
+	for _, name := range []string{a.Model, a.Asked} {
+		if b.Cost == nil {
+			break
+		}
+		if cost, known := b.Cost(name, int64(a.Usage.Prompt), int64(a.Usage.Cached), int64(a.Usage.Completion)); known {
+			billionths := budgets.Money(cost)
+			return &billionths
+		}
+	}
+	return nil
+}
+
+// expected returns an attempt that uses as many tokens as a call is expected to.
+func expected(model string, prompt, completion int) llm.Attempt {
+	return llm.Attempt{Model: model, Usage: llm.Usage{Prompt: prompt, Completion: completion}}
 }
 
 // callModel makes a model call within the budgets. It fails with the kind over_budget where a cap
@@ -95,7 +114,7 @@ func (r *Router) callModel(ctx context.Context, model Model, to budgets.Call, pr
 		return response, nil, err
 	}
 	estimate, used := tally{budgets: r.deps.Budgets}, tally{budgets: r.deps.Budgets}
-	estimate.add(model.Model(), prompt, 0, r.deps.Budgets.AnswerReserve)
+	estimate.add(expected(model.Model(), prompt, r.deps.Budgets.AnswerReserve))
 	to.Estimate = estimate.Amount
 	reserved, err := r.reserve(ctx, to)
 	if err != nil {
@@ -104,14 +123,14 @@ func (r *Router) callModel(ctx context.Context, model Model, to budgets.Call, pr
 	defer func() { warnings = r.endReservation(ctx, reserved, to, used.Amount) }() // also after a panic
 	attempted := request.Attempted
 	request.Attempted = func(a llm.Attempt) {
-		used.add(a.Model, a.Usage.Prompt, a.Usage.Cached, a.Usage.Completion)
+		used.add(a)
 		if attempted != nil {
 			attempted(a)
 		}
 	}
 	response, err = model.Complete(ctx, request, emit)
 	if used.Tokens == 0 && (err == nil || response.Text != "" || response.Reasoning != "") { // the server does not say, or the call was stopped
-		used.add(response.Model, prompt, 0, r.answerTokens(response))
+		used.add(expected(response.Model, prompt, r.answerTokens(response)))
 	}
 	return response, nil, err
 }

@@ -470,6 +470,7 @@ func (r *Router) modelStep(a llm.Attempt, sent window.List) steps.Step {
 		Prompt:     a.Usage.Prompt,
 		Cached:     a.Usage.Cached,
 		Completion: a.Usage.Completion,
+		Cost:       r.deps.Budgets.costOf(a),
 		Shown:      int64(len(sent.Messages)) - 1, // the first is the system prompt
 		Left:       sent.Left,
 		Window:     sent.Tokens,

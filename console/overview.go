@@ -100,17 +100,15 @@ type sum struct {
 	Currency string // "" shows none
 }
 
-// addCost adds what tokens of a model cost to a sum.
-func (c *Console) addCost(s *sum, model string, prompt, cached, completion int64) {
+// addCost adds what calls of a model have cost to a sum.
+func (c *Console) addCost(s *sum, model string, of usage.Cost) {
 	if c.Cost == nil {
 		return
 	}
 	s.Currency = c.Currency
-	cost, known := c.Cost(model, prompt, cached, completion)
-	if known {
-		s.Known += cost
-	}
-	s.Any = s.Any || known
+	cost, known := of.Of(model, c.Cost)
+	s.Known += cost
+	s.Any = s.Any || known || cost > 0
 	s.Partial = s.Partial || !known
 }
 
@@ -319,7 +317,7 @@ func (c *Console) lines(shares []usage.Share, line func(usage.Share) usageLine) 
 			places[of], list = at, append(list, of)
 		}
 		list[at].Add(u.Totals)
-		c.addCost(&list[at].Cost, u.Model, u.Prompt, u.Cached, u.Completion)
+		c.addCost(&list[at].Cost, u.Model, u.Cost)
 	}
 	slices.SortStableFunc(list, func(a, b usageLine) int { return int(b.Prompt + b.Completion - a.Prompt - a.Completion) })
 	return list[:min(len(list), mostLines)]

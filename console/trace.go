@@ -102,14 +102,14 @@ func (c *Console) showTrace(w http.ResponseWriter, r *http.Request) {
 func (c *Console) addTotals(p *tracePage) {
 	for _, m := range p.Models {
 		p.Total.Add(m.Totals)
-		c.addCost(&p.Cost, m.Model, m.Prompt, m.Cached, m.Completion)
+		c.addCost(&p.Cost, m.Model, m.Cost)
 	}
 }
 
 func (c *Console) runRow(run runs.Record, messages []conversation.Message) runRow {
 	e := runRow{Record: run, Took: run.EndedAt.Sub(run.StartedAt) - steps.Waited(run.Steps), Who: senderName(run.Asked)}
 	if run.Kind == conversation.KindAgent {
-		c.addCost(&e.Cost, run.Model, int64(run.Prompt), int64(run.Cached), int64(run.Completion))
+		c.addCost(&e.Cost, run.Model, usage.CostOf(run))
 	}
 	arguments, results := map[string]string{}, map[string]string{}
 	for _, m := range messages {

@@ -392,12 +392,16 @@ func insertRun(ctx context.Context, tx db.Tx, run Run, session, conversation, no
 	if err != nil {
 		return err
 	}
+	cost := steps.Cost(run.Steps)
+	if len(run.Steps) == 0 && run.Prompt+run.Completion > 0 {
+		cost = nil
+	}
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, cached_tokens, completion_tokens, error, started_at, ended_at,
-			sender, messages, steps, finish_reason, new_conversation, instructions, agent, warnings)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			sender, messages, steps, finish_reason, new_conversation, instructions, agent, warnings, cost)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Cached, run.Completion,
-		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(called)), db.Nullable(string(run.FinishReason)), run.Conversation.Succeeds() && conversation != 0, instructions, db.Nullable(run.Agent), warnings)
+		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(called)), db.Nullable(string(run.FinishReason)), run.Conversation.Succeeds() && conversation != 0, instructions, db.Nullable(run.Agent), warnings, cost)
 	return err
 }
 

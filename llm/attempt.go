@@ -6,6 +6,7 @@ import "time"
 // may need several, of several models.
 type Attempt struct {
 	Model     string // name of the model as the server gives it; the requested name where the attempt failed
+	Asked     string // name of the model as the configuration has it, which also names its price
 	At        time.Time
 	Took      time.Duration
 	FirstByte time.Duration // from At to the first piece of the answer; 0 when none came

@@ -98,7 +98,7 @@ func (t *target) persist(ctx context.Context, req Request, out *output, hasNext 
 		}
 		began := time.Now()
 		resp, fail := t.admitted(ctx, wire, out, done)
-		t.report(ctx, req, Attempt{Model: cmp.Or(t.name, resp.Model, wire.Model), At: began, Took: time.Since(began),
+		t.report(ctx, req, Attempt{Model: cmp.Or(t.name, resp.Model, wire.Model), Asked: t.label(), At: began, Took: time.Since(began),
 			FirstByte: out.firstByte(began), Usage: resp.Usage, FinishReason: resp.FinishReason}, fail)
 		if fail == nil {
 			return resp, nil

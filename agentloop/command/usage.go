@@ -99,7 +99,7 @@ func (b Budgets) sum(list []usage.Spent) (sum budgets.Amount) {
 	for _, s := range list {
 		one := budgets.Amount{Tokens: s.Prompt + s.Completion}
 		if b.Cost != nil {
-			cost, _ := b.Cost(s.Model, s.Prompt, s.Cached, s.Completion)
+			cost, _ := s.Cost.Of(s.Model, b.Cost)
 			one.Cost = budgets.Money(cost)
 		}
 		sum.Add(one)

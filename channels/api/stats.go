@@ -87,7 +87,7 @@ func (c *Channel) getStats(ctx context.Context, in *getStats) (*statsAnswer, err
 		return nil, err
 	}
 	share := func(u stored.Share) usageOf {
-		return usageOf{Channel: u.Channel, Person: u.Person.ID, Name: u.Person.Name, Model: u.Model, Totals: c.totalsOf(u.Model, u.Totals)}
+		return usageOf{Channel: u.Channel, Person: u.Person.ID, Name: u.Person.Name, Model: u.Model, Totals: c.totalsOf(u.Model, u.Totals, u.Cost)}
 	}
 	return &statsAnswer{stats{
 		From: s.From.UTC(), To: s.To.UTC(), Usage: mapped(s.Models, share), People: mapped(s.People, share),

@@ -73,7 +73,7 @@ type Totals struct {
 	Cached     int64    `json:"cached_tokens,omitempty" doc:"How many of prompt_tokens the model's server took from its cache"`
 	Completion int64    `json:"completion_tokens"`
 	TookMS     int64    `json:"took_ms"`
-	Cost       *float64 `json:"cost,omitempty" doc:"The cost by the configured prices; absent if a model has no price"`
+	Cost       *float64 `json:"cost,omitempty" doc:"The cost by the prices of the time of each call; absent if a model had no price and has none now"`
 }
 
 type tracedRun struct {
@@ -157,7 +157,7 @@ func (c *Channel) summaryOf(t stored.Trace) traceSummary {
 			return toolTotals{t.Name, t.Calls, t.Failed, t.Took.Milliseconds()}
 		}),
 		Models: mapped(t.Models, func(m stored.ModelTotals) modelTotal {
-			return modelTotal{m.Model, c.totalsOf(m.Model, m.Totals)}
+			return modelTotal{m.Model, c.totalsOf(m.Model, m.Totals, m.Cost)}
 		}),
 	}
 	var all stored.Totals
@@ -185,15 +185,15 @@ func totalsOf(t stored.Totals) Totals {
 }
 
 // totalsOf sums the runs of one model, with their cost.
-func (c *Channel) totalsOf(model string, t stored.Totals) Totals {
+func (c *Channel) totalsOf(model string, t stored.Totals, cost stored.Cost) Totals {
 	out := totalsOf(t)
-	out.Cost = c.cost(model, t.Prompt, t.Cached, t.Completion)
+	out.Cost = c.cost(model, cost)
 	return out
 }
 
-// cost returns what tokens cost, and nil where no price is set.
-func (c *Channel) cost(model string, prompt, cached, completion int64) *float64 {
-	if cost, known := c.Cost(model, prompt, cached, completion); known {
+// cost returns a cost in the currency of the prices, nil if it is not known.
+func (c *Channel) cost(model string, of stored.Cost) *float64 {
+	if cost, known := of.Of(model, c.Cost); known {
 		return &cost
 	}
 	return nil
@@ -206,7 +206,7 @@ func (c *Channel) runOf(r runs.Record) tracedRun {
 	}
 	return tracedRun{
 		ID: r.ID, Kind: string(r.Kind), Status: string(r.Status), Asked: asked, Agent: r.Agent, Model: r.Model, ModelCalls: r.Rounds,
-		Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion, Cost: c.cost(r.Model, int64(r.Prompt), int64(r.Cached), int64(r.Completion)), Messages: r.Messages,
+		Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion, Cost: c.cost(r.Model, stored.CostOf(r)), Messages: r.Messages,
 		Error: r.Error, Finish: string(r.FinishReason), Warnings: r.Warnings, StartedAt: r.StartedAt.UTC(), TookMS: (r.EndedAt.Sub(r.StartedAt) - steps.Waited(r.Steps)).Milliseconds(), Steps: mapped(r.Steps, stepOf),
 	}
 }

@@ -33,8 +33,8 @@ func usageCommand(configPath *string) *cobra.Command {
 		Use:   "usage",
 		Short: "Show the tokens and the cost of model calls, by day, person, session, agent or model",
 		Long: "Sums up the model calls of the last days, which begin at 00:00 UTC. Costs are those of the prices\n" +
-			"in the configuration; the cost of a model without a price is unknown. By session and by agent,\n" +
-			"deleted conversations do not count.",
+			"at the time of each call. What has no stored cost, since it is older or its model had no price, counts by\n" +
+			"the present prices, and is unknown without one. By session and by agent, deleted conversations do not count.",
 		Example: "  gateway usage --days 7\n  gateway usage --by person --json",
 		Args:    cobra.NoArgs,
 		RunE: withStore(configPath, func(cmd *cobra.Command, _ []string, store *conversation.Store) error {
@@ -93,7 +93,7 @@ func (r *usageRow) add(cfg config.Config, s usage.Spent) {
 	if s.Prompt+s.Completion == 0 || r.Cost == nil {
 		return
 	}
-	cost, known := cfg.Prices().Cost(s.Model, s.Prompt, s.Cached, s.Completion)
+	cost, known := s.Cost.Of(s.Model, cfg.Prices().Cost)
 	*r.Cost += cost
 	if !known {
 		r.Cost = nil

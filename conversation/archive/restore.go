@@ -443,11 +443,11 @@ func (in *restoring) insertRun(ctx context.Context, tx db.Tx, run runs.Record) e
 	}
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO imported_runs (conversation_id, id, kind, status, model, rounds, prompt_tokens, cached_tokens, completion_tokens, error, started_at, ended_at,
-			sender, messages, steps, finish_reason, new_conversation, instructions, agent, warnings)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			sender, messages, steps, finish_reason, new_conversation, instructions, agent, warnings, cost)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		in.row, run.ID, run.Kind, run.Status, db.Text(run.Model), run.Rounds, run.Prompt, run.Cached, run.Completion, db.Text(run.Error),
 		db.Millis(run.StartedAt), db.Millis(run.EndedAt), sender, run.Messages, db.Nullable(string(called)), db.Nullable(db.Text(string(run.FinishReason))),
-		run.NewConversation, db.Nullable(db.Text(run.Instructions)), db.Nullable(db.Text(run.Agent)), warnings)
+		run.NewConversation, db.Nullable(db.Text(run.Instructions)), db.Nullable(db.Text(run.Agent)), warnings, run.Cost)
 	return err
 }
 

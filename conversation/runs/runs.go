@@ -25,6 +25,7 @@ type Record struct {
 	Prompt     int    // tokens
 	Cached     int    // tokens of Prompt that the model's server took from its cache
 	Completion int    // tokens
+	Cost       *int64 // billionths of the currency of the prices, by the prices of its time; nil if it is not known
 	Messages   int64  // number of messages that the run added
 	Error      string // why the run failed, for the operator, without secrets
 
@@ -42,7 +43,7 @@ type Record struct {
 // Select is the beginning of a query whose rows Scan reads.
 const Select = `
 	SELECT id, kind, status, sender, model, rounds, prompt_tokens, cached_tokens, completion_tokens, messages, error, finish_reason, new_conversation,
-		instructions, agent, warnings, steps, started_at, ended_at
+		instructions, agent, warnings, steps, started_at, ended_at, cost
 	FROM ` + rows.Runs
 
 // Answered says what has made an answer, by their names.
@@ -113,7 +114,7 @@ func Scan(rows *sql.Rows) (run Record, err error) {
 	var finish, instructions, agent sql.NullString
 	var started, ended int64
 	err = rows.Scan(&run.ID, &run.Kind, &run.Status, &sender, &run.Model, &run.Rounds, &run.Prompt, &run.Cached, &run.Completion,
-		&run.Messages, &run.Error, &finish, &run.NewConversation, &instructions, &agent, &warnings, &called, &started, &ended)
+		&run.Messages, &run.Error, &finish, &run.NewConversation, &instructions, &agent, &warnings, &called, &started, &ended, &run.Cost)
 	if err != nil {
 		return run, err
 	}

@@ -74,9 +74,10 @@ type Step struct {
 	Prompt     int           // tokens, as the server counted them
 	Cached     int           // tokens of Prompt that the server took from its cache
 	Completion int
-	Shown      int64 // messages of the conversation in the window
-	Left       int64 // older messages that the window left out
-	Window     int   // tokens that the window was counted to have
+	Cost       *int64 // billionths of the currency of the prices, by the price of its time; nil = there was none
+	Shown      int64  // messages of the conversation in the window
+	Left       int64  // older messages that the window left out
+	Window     int    // tokens that the window was counted to have
 
 	FinishReason FinishReason // of a model call: why its answer is incomplete
 
@@ -100,6 +101,7 @@ type storedStep struct {
 	Prompt     int     `json:"in,omitempty"`
 	Cached     int     `json:"cached,omitempty"`
 	Completion int     `json:"out,omitempty"`
+	Cost       *int64  `json:"cost,omitempty"`
 	Shown      int64   `json:"shown,omitempty"`
 	Left       int64   `json:"left,omitempty"`
 	Window     int     `json:"window,omitempty"`
@@ -149,6 +151,7 @@ func storedStepOf(s Step, started time.Time) storedStep {
 		Prompt:     s.Prompt,
 		Cached:     s.Cached,
 		Completion: s.Completion,
+		Cost:       s.Cost,
 		Shown:      s.Shown,
 		Left:       s.Left,
 		Window:     s.Window,
@@ -181,6 +184,7 @@ func Decode(text []byte, model string, started time.Time) ([]Step, error) {
 			Prompt:     s.Prompt,
 			Cached:     s.Cached,
 			Completion: s.Completion,
+			Cost:       s.Cost,
 			Shown:      s.Shown,
 			Left:       s.Left,
 			Window:     s.Window,
@@ -204,6 +208,20 @@ func Decode(text []byte, model string, started time.Time) ([]Step, error) {
 		}
 	}
 	return list, nil
+}
+
+// Cost returns what model calls have cost together, nil if one of them used tokens without a price.
+func Cost(list []Step) *int64 {
+	sum := int64(0)
+	for _, s := range list {
+		switch {
+		case s.Cost != nil:
+			sum += *s.Cost
+		case s.Prompt+s.Completion > 0:
+			return nil
+		}
+	}
+	return &sum
 }
 
 // Waited returns how long a run has waited for the answers of people: the time in which at least one question was open.

@@ -144,6 +144,7 @@ type archivedRun struct {
 	Prompt          int                 `json:"prompt_tokens"`
 	Cached          int                 `json:"cached_tokens,omitempty"`
 	Completion      int                 `json:"completion_tokens"`
+	Cost            *int64              `json:"cost_billionths,omitempty"` // of the currency of the prices
 	Messages        int64               `json:"messages"`
 	Error           string              `json:"error,omitempty"`
 	FinishReason    steps.FinishReason  `json:"finish_reason,omitempty"`
@@ -170,6 +171,7 @@ type archivedStep struct {
 	Prompt       int                `json:"prompt_tokens,omitempty"`
 	Cached       int                `json:"cached_tokens,omitempty"`
 	Completion   int                `json:"completion_tokens,omitempty"`
+	Cost         *int64             `json:"cost_billionths,omitempty"`
 	Shown        int64              `json:"shown,omitempty"`
 	Left         int64              `json:"left,omitempty"`
 	Window       int                `json:"window_tokens,omitempty"`
@@ -210,7 +212,7 @@ func archivedMessage(r conversation.Message) Message {
 
 func runForm(r runs.Record) archivedRun {
 	form := archivedRun{
-		ID: r.ID, Kind: r.Kind, Status: r.Status, Asked: r.Asked, Agent: r.Agent, Model: r.Model, ModelCalls: r.Rounds, Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion,
+		ID: r.ID, Kind: r.Kind, Status: r.Status, Asked: r.Asked, Agent: r.Agent, Model: r.Model, ModelCalls: r.Rounds, Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion, Cost: r.Cost,
 		Messages: r.Messages, Error: r.Error, FinishReason: r.FinishReason, NewConversation: r.NewConversation, Instructions: r.Instructions, Warnings: r.Warnings,
 		StartedAt: r.StartedAt.UTC(), EndedAt: r.EndedAt.UTC(),
 	}
@@ -223,7 +225,7 @@ func runForm(r runs.Record) archivedRun {
 func stepForm(s steps.Step) archivedStep {
 	return archivedStep{
 		Kind: s.Kind, Name: s.Name, Purpose: s.Purpose, At: s.At.UTC(), TookMS: s.Took.Milliseconds(), FirstByteMS: s.FirstByte.Milliseconds(), Prompt: s.Prompt,
-		Cached: s.Cached, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, FinishReason: s.FinishReason, CallID: s.CallID, Error: s.Error, Failure: s.Failure,
+		Cached: s.Cached, Completion: s.Completion, Cost: s.Cost, Shown: s.Shown, Left: s.Left, Window: s.Window, FinishReason: s.FinishReason, CallID: s.CallID, Error: s.Error, Failure: s.Failure,
 		Answer: s.Answer, By: s.By,
 	}
 }
@@ -260,7 +262,7 @@ func ParseRecord(kind Kind, raw []byte) (r archive.Record, err error) {
 func (form archivedRun) run() *runs.Record {
 	r := &runs.Record{
 		ID: form.ID, Kind: form.Kind, Status: form.Status, Asked: form.Asked, Agent: form.Agent, Model: form.Model, Rounds: form.ModelCalls, Prompt: form.Prompt, Cached: form.Cached,
-		Completion: form.Completion, Messages: form.Messages, Error: form.Error, FinishReason: form.FinishReason, NewConversation: form.NewConversation,
+		Completion: form.Completion, Cost: form.Cost, Messages: form.Messages, Error: form.Error, FinishReason: form.FinishReason, NewConversation: form.NewConversation,
 		Instructions: form.Instructions, Warnings: form.Warnings, StartedAt: form.StartedAt, EndedAt: form.EndedAt,
 	}
 	for _, s := range form.Steps {
@@ -272,7 +274,7 @@ func (form archivedRun) run() *runs.Record {
 func (form archivedStep) step() steps.Step {
 	return steps.Step{
 		Kind: form.Kind, Name: form.Name, Purpose: form.Purpose, At: form.At, Took: time.Duration(form.TookMS) * time.Millisecond,
-		FirstByte: time.Duration(form.FirstByteMS) * time.Millisecond, Prompt: form.Prompt, Cached: form.Cached, Completion: form.Completion,
+		FirstByte: time.Duration(form.FirstByteMS) * time.Millisecond, Prompt: form.Prompt, Cached: form.Cached, Completion: form.Completion, Cost: form.Cost,
 		Shown: form.Shown, Left: form.Left, Window: form.Window, FinishReason: form.FinishReason, CallID: form.CallID, Error: form.Error, Failure: form.Failure,
 		Answer: form.Answer, By: form.By,
 	}

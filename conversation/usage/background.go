@@ -45,6 +45,6 @@ func addBackground(ctx context.Context, tx db.Tx, b Background, step steps.Step,
 	}
 	return runtotals.AddCall(ctx, tx, runtotals.Call{
 		At: now, Channel: b.Channel, Person: b.Person.ID, Name: db.Text(b.Person.Name), Model: db.Text(step.Name), Prompt: step.Prompt, Cached: step.Cached,
-		Completion: step.Completion,
+		Completion: step.Completion, Cost: step.Cost,
 	})
 }

@@ -45,7 +45,7 @@ func (u *Usage) By(ctx context.Context, by Group, since time.Time) (list []Part,
 	defer rows.Close()
 	for rows.Next() {
 		var p Part
-		if err := rows.Scan(&p.Name, &p.Person, &p.Model, &p.Prompt, &p.Cached, &p.Completion); err != nil {
+		if err := rows.Scan(append([]any{&p.Name, &p.Person}, p.fields()...)...); err != nil {
 			return nil, db.Explain(err)
 		}
 		if by == ByDay {
@@ -63,7 +63,7 @@ func (u *Usage) By(ctx context.Context, by Group, since time.Time) (list []Part,
 // groupQuery returns the SQL query for By. Its parameter is the first day, as days since 1970; for sessions and agents, it
 // is a time in milliseconds.
 func groupQuery(by Group) string {
-	const sums = `, model, sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens) FROM run_people WHERE day >= ? `
+	const sums = `, ` + sumSpent + ` FROM run_people WHERE day >= ? `
 	switch by {
 	case ByDay:
 		return `SELECT CAST(day AS TEXT), ''` + sums + `GROUP BY day, model`
@@ -79,23 +79,27 @@ func groupQuery(by Group) string {
 
 // callsBy returns the SQL query that sums up model calls by a column, see calls.
 func callsBy(column string) string {
-	return `SELECT name, '', model, sum(prompt), sum(cached), sum(completion) FROM (` + calls(column, ``) + `) AS calls GROUP BY name, model`
+	return `SELECT name, '', ` + sumSpent + ` FROM (` + calls(column, ``) + `) AS calls GROUP BY name, model`
 }
 
 // calls returns the SQL query for runs, and for the model calls that were made after their commits: a column of the sessions s or the
-// runs r as name, the model, and its tokens. Its parameter ?1 is the time in milliseconds from which on they count, and condition is
+// runs r as name, the model, its tokens and their cost. Its parameter ?1 is the time in milliseconds from which on they count, and condition is
 // a further condition on the session.
 func calls(column, condition string) string {
-	tokens := func(name string) string {
-		return `coalesce(CAST(` + db.Member("b.step", name) + ` AS BIGINT), 0)`
-	}
 	return `
-		SELECT ` + column + ` AS name, r.model AS model, r.prompt_tokens AS prompt, r.cached_tokens AS cached, r.completion_tokens AS completion
+		SELECT ` + column + ` AS name, r.model AS model, r.prompt_tokens, r.cached_tokens, r.completion_tokens, r.cost
 		FROM runs r JOIN conversations c ON c.id = r.conversation_id JOIN sessions s ON s.id = c.session_id
 		WHERE r.kind = 'agent' AND r.ended_at >= ?1 AND c.deleted = 0 ` + condition + `
-		UNION ALL
-		SELECT ` + column + `, coalesce(` + db.Member("b.step", "name") + `, ''), ` + tokens("in") + `, ` + tokens("cached") + `, ` + tokens("out") + `
-		FROM background_steps b JOIN conversations c ON c.id = b.conversation_id JOIN sessions s ON s.id = c.session_id
+		UNION ALL ` + backgroundCalls(column+`,`) + `JOIN conversations c ON c.id = b.conversation_id JOIN sessions s ON s.id = c.session_id
 		LEFT JOIN runs r ON r.id = b.run_id
 		WHERE b.started_at >= ?1 AND c.deleted = 0 ` + condition
+}
+
+// backgroundCalls returns the beginning of the SQL query for the model calls that were made after the commits of runs: columns, and
+// the model, its tokens and their cost.
+func backgroundCalls(columns string) string {
+	number := func(name string) string { return `CAST(` + db.Member("b.step", name) + ` AS BIGINT)` }
+	tokens := func(name string) string { return `coalesce(` + number(name) + `, 0)` }
+	return `SELECT ` + columns + ` coalesce(` + db.Member("b.step", "name") + `, '') AS model, ` + tokens("in") + ` AS prompt_tokens, ` +
+		tokens("cached") + ` AS cached_tokens, ` + tokens("out") + ` AS completion_tokens, ` + number("cost") + ` AS cost FROM background_steps b `
 }

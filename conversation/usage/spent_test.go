@@ -44,15 +44,18 @@ func TestUsageOfASessionHasItsCallsInTheBackground(t *testing.T) {
 			t.Error(diff)
 		}
 	}
+	tokens := func(prompt, cached, completion int64) usage.Spent {
+		return usage.Spent{Model: "gpt", Prompt: prompt, Cached: cached, Completion: completion, Cost: usage.Cost{Prompt: prompt, Cached: cached, Completion: completion}}
+	}
 	first := answer(1)
-	spent(usage.Spent{Model: "gpt", Prompt: 107, Cached: 40, Completion: 13})
+	spent(tokens(107, 40, 13))
 	if _, err := s.Reset(t.Context(), key, false); err != nil {
 		t.Fatal(err)
 	}
 	answer(2)
-	spent(usage.Spent{Model: "gpt", Prompt: 214, Cached: 80, Completion: 26})
+	spent(tokens(214, 80, 26))
 	if _, err := s.Delete(t.Context(), key, first.Conversation.ID); err != nil {
 		t.Fatal(err)
 	}
-	spent(usage.Spent{Model: "gpt", Prompt: 107, Cached: 40, Completion: 13})
+	spent(tokens(107, 40, 13))
 }

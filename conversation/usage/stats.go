@@ -4,6 +4,7 @@ package usage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"parley/conversation"
@@ -42,6 +43,7 @@ type Share struct {
 	Channel string
 	Person  conversation.Sender // only in Stats.People; without an ID if the person is not known
 	Model   string
+	Cost    Cost
 	Totals
 }
 
@@ -209,14 +211,14 @@ func estimatedQuantile(classes []durationClass, share float64) time.Duration {
 
 func (u *Usage) models(ctx context.Context, p period) ([]Share, error) {
 	return u.shares(ctx, `
-		SELECT channel, '', model, '', `+sumTotals+` FROM run_totals WHERE hour >= ? AND hour < ?
+		SELECT channel, '', model, '', `+sumTotals+`, `+sumCosts+` FROM run_totals WHERE hour >= ? AND hour < ?
 		GROUP BY channel, model ORDER BY sum(runs) DESC, channel, model`, p.first, p.end)
 }
 
 func (u *Usage) people(ctx context.Context, p period) ([]Share, error) {
 	const day = 24
 	return u.shares(ctx, `
-		SELECT channel, person, model, max(name), `+sumTotals+` FROM run_people WHERE day >= ? AND day < ?
+		SELECT channel, person, model, max(name), `+sumTotals+`, `+sumCosts+` FROM run_people WHERE day >= ? AND day < ?
 		GROUP BY channel, person, model ORDER BY sum(runs) DESC, channel, person, model`, p.first/day, (p.end+day-1)/day)
 }
 
@@ -229,7 +231,7 @@ func (u *Usage) shares(ctx context.Context, query string, args ...any) (list []S
 	for rows.Next() {
 		var s Share
 		var took int64
-		err := rows.Scan(append([]any{&s.Channel, &s.Person.ID, &s.Model, &s.Person.Name}, s.fields(&took)...)...)
+		err := rows.Scan(slices.Concat([]any{&s.Channel, &s.Person.ID, &s.Model, &s.Person.Name}, s.fields(&took), s.Cost.fields())...)
 		if err != nil {
 			return nil, err
 		}

@@ -194,6 +194,7 @@ func upgradeRuns(t *testing.T, path string) {
 		string(migration),
 		`ALTER TABLE run_totals ADD COLUMN cached_tokens INTEGER NOT NULL DEFAULT 0`, // of a later migration
 		`ALTER TABLE run_people ADD COLUMN cached_tokens INTEGER NOT NULL DEFAULT 0`,
+		`ALTER TABLE run_totals ADD COLUMN cost INTEGER`, `ALTER TABLE run_people ADD COLUMN cost INTEGER`,
 	} {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
@@ -211,11 +212,11 @@ func BenchmarkStats(b *testing.B) {
 		for _, statement := range []string{
 			`WITH RECURSIVE run (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM run WHERE id < :runs)
 			INSERT INTO run_totals
-			SELECT :first + id * :hours / :runs, 'telegram', 'gpt', 1, 0, 0, 2, 1000, 100, 2000, 800 FROM run WHERE true
+			SELECT :first + id * :hours / :runs, 'telegram', 'gpt', 1, 0, 0, 2, 1000, 100, 2000, 800, NULL FROM run WHERE true
 			ON CONFLICT DO UPDATE SET runs = runs + 1, messages = messages + 2`,
 			`WITH RECURSIVE run (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM run WHERE id < :runs)
 			INSERT INTO run_people
-			SELECT (:first + id * :hours / :runs) / 24, 'telegram', id * 7919 % :people, 'gpt', 'Ada', 1, 0, 0, 2, 1000, 100, 2000, 800 FROM run WHERE true
+			SELECT (:first + id * :hours / :runs) / 24, 'telegram', id * 7919 % :people, 'gpt', 'Ada', 1, 0, 0, 2, 1000, 100, 2000, 800, NULL FROM run WHERE true
 			ON CONFLICT DO UPDATE SET runs = runs + 1, messages = messages + 2`,
 			`WITH RECURSIVE run (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM run WHERE id < :runs)
 			INSERT INTO run_durations SELECT :first + id * :hours / :runs, 125 << id % 10, 1 FROM run WHERE true

@@ -44,6 +44,7 @@ type ToolTotals struct {
 // ModelTotals are sums over the runs of a model.
 type ModelTotals struct {
 	Model string
+	Cost  Cost
 	Totals
 }
 
@@ -127,20 +128,20 @@ func (u *Usage) addBackground(ctx context.Context, t *Trace, row int64) error {
 // sumBackground adds the tokens of the model calls that were made after the commits of runs to the totals of the models.
 func (u *Usage) sumBackground(ctx context.Context, t *Trace, row int64) error {
 	rows, err := u.db.QueryContext(ctx, `
-		SELECT coalesce(`+db.Member("step", "name")+`, ''), coalesce(sum(CAST(`+db.Member("step", "in")+` AS BIGINT)), 0),
-			coalesce(sum(CAST(`+db.Member("step", "cached")+` AS BIGINT)), 0), coalesce(sum(CAST(`+db.Member("step", "out")+` AS BIGINT)), 0)
-		FROM background_steps WHERE conversation_id = ? GROUP BY 1 ORDER BY 1`, row)
+		SELECT `+sumSpent+` FROM (`+backgroundCalls(``)+`WHERE b.conversation_id = ?) AS calls GROUP BY model ORDER BY model`, row)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var m ModelTotals
-		if err := rows.Scan(&m.Model, &m.Prompt, &m.Cached, &m.Completion); err != nil {
+		var s Spent
+		if err := rows.Scan(s.fields()...); err != nil {
 			return err
 		}
+		m := ModelTotals{s.Model, s.Cost, Totals{Prompt: s.Prompt, Cached: s.Cached, Completion: s.Completion}}
 		if i := slices.IndexFunc(t.Models, func(known ModelTotals) bool { return known.Model == m.Model }); i >= 0 {
 			t.Models[i].Add(m.Totals)
+			t.Models[i].Cost.add(m.Cost)
 		} else {
 			t.Models = append(t.Models, m)
 		}
@@ -188,7 +189,7 @@ func (u *Usage) sumTools(ctx context.Context, t *Trace, row int64) error {
 func (u *Usage) sumModels(ctx context.Context, t *Trace, row int64) error {
 	list, err := u.db.QueryContext(ctx, `
 		SELECT model, count(*), count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'stopped'),
-			sum(messages), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(CASE WHEN ended_at > started_at THEN ended_at - started_at ELSE 0 END)
+			sum(messages), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(CASE WHEN ended_at > started_at THEN ended_at - started_at ELSE 0 END), `+sumCosts+`
 		FROM `+rows.Runs+` WHERE conversation_id = ? AND kind = 'agent' GROUP BY model ORDER BY model`, row)
 	if err != nil {
 		return err
@@ -197,7 +198,7 @@ func (u *Usage) sumModels(ctx context.Context, t *Trace, row int64) error {
 	for list.Next() {
 		var m ModelTotals
 		var took int64
-		if err := list.Scan(append([]any{&m.Model}, m.fields(&took)...)...); err != nil {
+		if err := list.Scan(slices.Concat([]any{&m.Model}, m.fields(&took), m.Cost.fields())...); err != nil {
 			return err
 		}
 		m.Took = time.Duration(took) * time.Millisecond

@@ -6,4 +6,4 @@ const Runs = `(
 	SELECT conversation_id, ` + runColumns + ` FROM runs UNION ALL SELECT conversation_id, ` + runColumns + ` FROM imported_runs) AS r `
 
 const runColumns = `id, kind, status, sender, model, rounds, prompt_tokens, cached_tokens, completion_tokens, messages, error, finish_reason, new_conversation,
-	instructions, agent, warnings, steps, started_at, ended_at`
+	instructions, agent, warnings, steps, started_at, ended_at, cost`

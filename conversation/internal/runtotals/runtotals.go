@@ -43,12 +43,12 @@ func Took(runs string) string {
 
 var (
 	runSums = `count(*), count(*) FILTER (WHERE r.status = 'failed'), count(*) FILTER (WHERE r.status = 'stopped'), sum(r.messages),
-		sum(r.prompt_tokens), sum(r.completion_tokens), sum(` + Took("r") + `), sum(r.cached_tokens)`
+		sum(r.prompt_tokens), sum(r.completion_tokens), sum(` + Took("r") + `), sum(r.cached_tokens), CASE WHEN count(*) = count(r.cost) THEN sum(r.cost) END`
 	addSums = `DO UPDATE SET runs = t.runs + excluded.runs, failed = t.failed + excluded.failed, stopped = t.stopped + excluded.stopped,
 		messages = t.messages + excluded.messages, prompt_tokens = t.prompt_tokens + excluded.prompt_tokens,
-		completion_tokens = t.completion_tokens + excluded.completion_tokens, took = t.took + excluded.took, cached_tokens = t.cached_tokens + excluded.cached_tokens`
+		completion_tokens = t.completion_tokens + excluded.completion_tokens, took = t.took + excluded.took, cached_tokens = t.cached_tokens + excluded.cached_tokens, cost = t.cost + excluded.cost`
 	addTokens = `DO UPDATE SET prompt_tokens = t.prompt_tokens + excluded.prompt_tokens,
-		cached_tokens = t.cached_tokens + excluded.cached_tokens, completion_tokens = t.completion_tokens + excluded.completion_tokens`
+		cached_tokens = t.cached_tokens + excluded.cached_tokens, completion_tokens = t.completion_tokens + excluded.completion_tokens, cost = t.cost + excluded.cost`
 )
 
 var addTotals = `
@@ -130,24 +130,25 @@ type Call struct {
 	Person             string // the platform's id of the person, "" if it is not known
 	Name               string // the name of the person
 	Model              string
-	Prompt, Completion int // tokens
-	Cached             int // the tokens of Prompt that the model's server took from its cache
+	Prompt, Completion int    // tokens
+	Cached             int    // the tokens of Prompt that the model's server took from its cache
+	Cost               *int64 // billionths of the currency of the prices; nil if it is not known
 }
 
 // AddCall adds the tokens of a call to the sums. It does not change the numbers of runs.
 func AddCall(ctx context.Context, tx db.Tx, c Call) error {
 	_, err := tx.ExecContext(ctx, `
-		INSERT INTO run_totals AS t (hour, channel, model, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took)
-		VALUES (?, ?, ?, 0, 0, 0, 0, ?, ?, ?, 0)
+		INSERT INTO run_totals AS t (hour, channel, model, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took, cost)
+		VALUES (?, ?, ?, 0, 0, 0, 0, ?, ?, ?, 0, ?)
 		ON CONFLICT (hour, channel, model) `+addTokens,
-		c.At/3_600_000, c.Channel, c.Model, c.Prompt, c.Cached, c.Completion)
+		c.At/3_600_000, c.Channel, c.Model, c.Prompt, c.Cached, c.Completion, c.Cost)
 	if err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `
-		INSERT INTO run_people AS t (day, channel, person, model, name, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took)
-		VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, 0)
+		INSERT INTO run_people AS t (day, channel, person, model, name, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took, cost)
+		VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, 0, ?)
 		ON CONFLICT (day, channel, person, model) `+addTokens,
-		c.At/86_400_000, c.Channel, c.Person, c.Model, c.Name, c.Prompt, c.Cached, c.Completion)
+		c.At/86_400_000, c.Channel, c.Person, c.Model, c.Name, c.Prompt, c.Cached, c.Completion, c.Cost)
 	return err
 }
