@@ -107,23 +107,23 @@ func NewRouter(deps Deps) *Router {
 	return r
 }
 
-// CheckPrompt returns an error for the operator that names each system prompt that is so long
-// that it is sent cut.
-func (r *Router) CheckPrompt() error {
-	var problems []error
+// Room is how the tokens of the calls of an agent are shared that a model answers.
+type Room struct {
+	Agent, Model string // names; "" = the default one
+	window.Room
+}
+
+// Rooms returns how the tokens of a call are shared now: of the default agent with each model, and of each agent with its own.
+func (r *Router) Rooms() (rooms []Room) {
 	for i := range r.setups.agents {
 		a := &r.setups.agents[i]
-		m := r.setups.findModel(a.Model)
-		if m == nil {
-			m = &r.setups.models[0]
+		for _, m := range r.setups.models {
+			if i == 0 || m.Name == a.Model {
+				rooms = append(rooms, Room{a.Name, m.Name, r.setups.frame(r.deps.Counter, a).Room(m.Budget)})
+			}
 		}
-		err := r.setups.frame(r.deps.Counter, a).Check(m.Budget)
-		if err != nil && a.Name != "" {
-			err = fmt.Errorf("agent %s: %w", a.Name, err)
-		}
-		problems = append(problems, err)
 	}
-	return errors.Join(problems...)
+	return rooms
 }
 
 // Accepted wakes the loops of inbound that Accept has stored. A /stop among it ends

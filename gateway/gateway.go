@@ -75,6 +75,8 @@ type Gateway struct {
 	terminal   *cli.Channel // when the user leaves it, the gateway ends; nil: there is none
 	ending     atomic.Bool  // the gateway takes no more messages, and finishes the runs under way
 
+	toldRoom atomic.Value // what warnOfRoom has said last
+
 	stopHealth func() // stops answering `gateway health`; nil: nothing answers
 }
 
@@ -259,6 +261,9 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 		return err
 	}
 	g.router = agentloop.NewRouter(g.loopDeps(registry, content, caps))
+	if problems := g.roomProblems(); len(problems) > 0 { // with the gateway's own tools alone
+		return problems
+	}
 	if err := g.servers.Load(ctx); err != nil {
 		return err
 	}
@@ -321,9 +326,7 @@ func (g *Gateway) loopDeps(registry *tools.Registry, content *filecontent.Reader
 
 // warnOfConfiguration logs settings that are valid but probably not meant so.
 func (g *Gateway) warnOfConfiguration() {
-	if err := g.router.CheckPrompt(); err != nil {
-		g.log.Warn("configuration", "problem", err)
-	}
+	g.warnOfRoom()
 	if g.cfg.Conversation.Scope == config.ScopeUser && len(g.shared) == 0 {
 		g.log.Warn("configuration", "problem", `conversation.scope is "user", but [identity] links no accounts: every place is a session of its own`)
 	}

@@ -26,9 +26,7 @@ func (g *Gateway) addServers(registry *tools.Registry, o Options) {
 			}
 			g.metrics.ExpectTools(names)
 			if g.router != nil {
-				if err := g.router.CheckPrompt(); err != nil {
-					g.log.Warn("configuration", "problem", err)
-				}
+				g.warnOfRoom()
 			}
 			return refused
 		},

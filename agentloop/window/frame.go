@@ -1,7 +1,6 @@
 package window
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -67,27 +66,35 @@ func NewFrame(counter Counter, prompt string, registry *tools.Registry) *Frame {
 // Tokens returns what every list costs besides its messages.
 func (f *Frame) Tokens() int { return f.tokens() }
 
-// Check returns an error that names the keys to change when the system prompt is so
-// long that it is sent cut. It counts no tokens where the length in bytes is proof
-// enough, since counting loads the vocabulary.
-func (f *Frame) Check(budget int) error {
-	half := budget / 2
+// Room is how the tokens of a call are shared.
+type Room struct {
+	Budget int // what the call may have
+	Prompt int // the operator's system prompt
+	Tools  int // the tools and the frame
+
+	ToolCount int
+}
+
+// leastRoom is how many tokens a call needs beside the frame: a question, and something of what came before it.
+const leastRoom = 3 * MinQuestion
+
+// Lacks returns by how many tokens the budget is too small: however far the prompt is cut, the rest is not enough for a question
+// and its answer. It is 0 or less where there is room.
+func (r Room) Lacks() int { return r.Tools + min(r.Prompt, minCut) + leastRoom - r.Budget }
+
+// IsCut reports whether the system prompt is so long that it is sent cut.
+func (r Room) IsCut() bool { return r.Prompt > minCut && r.Prompt+r.Tools > r.Budget/2 }
+
+// Room returns how a budget is shared. It counts no tokens where the length in bytes proves that the frame is small, since
+// counting loads the vocabulary.
+func (f *Frame) Room(budget int) Room {
 	bytes := len(f.System)
 	for _, t := range f.Tools {
 		bytes += len(t.Name) + len(t.Description) + len(t.Parameters)
 	}
-	if 2*bytes < half { // a token is at least a byte, and the frame has few
-		return nil
-	}
-	fixed := f.Tokens()
-	if fixed <= half {
-		return nil
+	if 4*bytes < budget && budget > 2*leastRoom { // a token is at least a byte, and the frame has few
+		return Room{Budget: budget}
 	}
 	prompt := f.counter.Text(f.prompt)
-	if prompt <= minCut { // it is sent whole
-		return nil
-	}
-	return fmt.Errorf("agent.system_prompt is too long and is sent cut: it has %d tokens, and with %d for the tools and the frame "+
-		"at most %d may be used, half of what one call may have; shorten it, offer fewer tools, or raise conversation.max_tokens or llm.context_window",
-		prompt, fixed-prompt, half)
+	return Room{budget, prompt, f.Tokens() - prompt, len(f.Tools)}
 }
