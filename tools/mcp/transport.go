@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,7 +20,7 @@ const maxMessage = 16 << 20
 var errTooLong = fmt.Errorf("it sent a message of more than %d MiB", maxMessage>>20)
 
 // lines passes on what a server writes, message by message, without lines that are none:
-// some servers greet on standard output.
+// some servers greet on standard output. See unreadable for answers that can't be read.
 type lines struct {
 	io.Closer
 	from *bufio.Reader
@@ -37,25 +38,40 @@ func (l *lines) Read(p []byte) (int, error) {
 			return 0, l.err
 		}
 		l.line, l.err = l.next()
-		if trimmed := bytes.TrimSpace(l.line); len(trimmed) == 0 || trimmed[0] != '{' && trimmed[0] != '[' || !json.Valid(trimmed) {
-			l.line = nil
-		}
 	}
 	n := copy(p, l.line)
 	l.line = l.line[n:]
 	return n, nil
 }
 
-// next reads a line with its end.
-func (l *lines) next() ([]byte, error) {
-	var line []byte
-	for {
+// next reads a line with its end. It returns an empty one for a line that is no message.
+func (l *lines) next() (line []byte, err error) {
+	var long outline
+	for size := 0; ; {
 		piece, err := l.from.ReadSlice('\n')
-		line = append(line, piece...)
+		if size += len(piece); size <= maxMessage {
+			line = append(line, piece...)
+		} else {
+			long.add(line)
+			long.add(piece)
+			line = nil
+		}
+		trimmed := bytes.TrimSpace(line)
 		switch {
-		case len(line) > maxMessage:
+		case size > maxSkipped:
 			return nil, errTooLong
-		case !errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, bufio.ErrBufferFull):
+		case size > maxMessage:
+			if answer := long.unreadable(errTooLong); answer != nil {
+				return answer, err
+			}
+			return nil, errTooLong
+		case len(trimmed) == 0 || trimmed[0] != '{' && trimmed[0] != '[':
+			return nil, err
+		case !json.Valid(trimmed):
+			long.add(trimmed)
+			return long.unreadable(errNoMessage), err
+		default:
 			return line, err
 		}
 	}
@@ -90,7 +106,8 @@ func (t *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	for name, value := range t.headers {
 		r.Header.Set(name, value)
 	}
-	if isReply(r) {
+	call, isReply := sentBy(r)
+	if isReply {
 		t.replies.Add(1)
 		defer t.replies.Add(-1)
 	}
@@ -98,23 +115,31 @@ func (t *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil && (r.Method == http.MethodPost || r.Method == http.MethodGet) {
 		response.Body = &bounded{ReadCloser: response.Body, eachEvent: r.Method == http.MethodGet, replies: &t.replies}
 	}
+	if err == nil && call != nil && response.StatusCode == http.StatusOK {
+		isStream := strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream")
+		response.Body = &answerBody{ReadCloser: response.Body, from: bufio.NewReader(response.Body), call: call, isStream: isStream}
+	}
 	return response, err
 }
 
-// isReply reports whether a request carries the answer to a request of the server.
-func isReply(r *http.Request) bool {
+// sentBy returns the ID of the call that a request carries, and whether it carries the answer to a request of the server.
+func sentBy(r *http.Request) (call json.RawMessage, isReply bool) {
 	if r.Method != http.MethodPost || r.GetBody == nil {
-		return false
+		return nil, false
 	}
 	body, err := r.GetBody()
 	if err != nil {
-		return false
+		return nil, false
 	}
 	defer body.Close()
 	var message struct {
-		Method string `json:"method"`
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
 	}
-	return json.NewDecoder(body).Decode(&message) == nil && message.Method == ""
+	if json.NewDecoder(body).Decode(&message) != nil || message.Method == "" {
+		return nil, true
+	}
+	return message.ID, false
 }
 
 // bounded is a body that fails when it is too long, and when the server has asked more than is

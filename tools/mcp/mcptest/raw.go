@@ -43,8 +43,9 @@ var rawTools = map[string]func(r *raw, id json.RawMessage){
 			fmt.Fprintf(r.out, `{"jsonrpc":"2.0","id":"q%d","method":"elicitation/create","params":{"message":"%s","requestedSchema":{"type":"object","properties":{}}}}`+"\n", n, strings.Repeat("Well? ", 50))
 		})
 	},
-	"deep": func(r *raw, id json.RawMessage) {
-		fmt.Fprintf(r.out, `{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":%s}}`+"\n", id, strings.Repeat(`{"a":`, 1_000_000)+"1"+strings.Repeat("}", 1_000_000))
+	"deep": func(r *raw, id json.RawMessage) { r.answer(id, Deep()) },
+	"long": func(r *raw, id json.RawMessage) { // its ID comes last, as some libraries write it
+		fmt.Fprintf(r.out, `{"result":%s,"jsonrpc":"2.0","id":%s}`+"\n", Long(), id)
 	},
 	"nested": func(r *raw, id json.RawMessage) { // half as deep as readers of JSON take: the copies of all levels are still more than the 32 MiB that the test allows
 		fmt.Fprintf(r.out, `{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":%s}}`+"\n", id, strings.Repeat(`{"a":`, 5_000)+"1"+strings.Repeat("}", 5_000))
@@ -137,4 +138,12 @@ func (r *raw) page(cursor string) string {
 		list = append(list, tool("evil\u202e\x1b[2J\r\nname"), tool("evil\u202e\x1b[2J\r\nname"))
 	}
 	return fmt.Sprintf(`{"tools":[%s],"nextCursor":%q}`, strings.Join(list, ","), next)
+}
+
+// Long returns the result of a call that is longer than the gateway reads, as are 200,000 levels for Deep.
+func Long() string { return text(strings.Repeat("long ", 4<<20)) }
+
+// Deep returns the result of a call that nests deeper than readers of JSON take.
+func Deep() string {
+	return `{"content":[],"structuredContent":` + strings.Repeat(`{"a":`, 200_000) + "1" + strings.Repeat("}", 200_000) + `}`
 }
