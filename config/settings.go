@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"parley/plaintext"
 )
 
 // Origins holds where each key was set, by the key's path.
@@ -152,27 +155,24 @@ func durationText(d time.Duration) string {
 	return text
 }
 
-// leastSecret is the length from which a value of kind:"secrets" is hidden in logs.
-const leastSecret = 8
-
-// Secrets returns the secrets that are set, for logs that must hide them.
+// Secrets returns the secrets that are set, for what must hide them, and addresses with passwords.
 func (c Config) Secrets() []string {
 	var list []string
+	if held, err := os.ReadFile(c.DatabasePasswordFile); err == nil {
+		list = append(list, clean(string(held)))
+	}
 	for _, m := range leaves(reflect.ValueOf(c), "") {
 		if m.isSecret() && m.value.String() != "" {
 			list = append(list, m.value.String())
+		}
+		if text := m.value; text.Kind() == reflect.String && hidePassword(text.String()) != text.String() {
+			list = append(list, text.String())
 		}
 		if !m.isSecrets() {
 			continue
 		}
 		for _, name := range sortedKeys(m.value) {
-			// A header such as "Bearer TOKEN" has words before its secret. A short value would
-			// hide words that have nothing to do with it.
-			for _, word := range strings.Fields(m.value.MapIndex(name).String()) {
-				if len(word) >= leastSecret {
-					list = append(list, word)
-				}
-			}
+			list = append(list, plaintext.SecretWords(m.value.MapIndex(name).String())...)
 		}
 	}
 	return list

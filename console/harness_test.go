@@ -15,6 +15,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/storetest"
 	"parley/gateway/gatewaytest"
+	"parley/plaintext"
 	"parley/sessions"
 )
 
@@ -31,7 +32,7 @@ type consoleHarness struct {
 
 func newConsoleHarness(t *testing.T, change func(*console.Deps)) *consoleHarness {
 	t.Helper()
-	d := &consoleHarness{t: t, store: storetest.New(t), lines: console.NewLines([]string{"a-long-secret"})}
+	d := &consoleHarness{t: t, store: storetest.New(t), lines: console.NewLines(plaintext.NewRedactor("a-long-secret"))}
 	d.log = slog.New(d.lines.Beside(slog.DiscardHandler))
 	exclusive := func(ctx context.Context, _ conversation.Key, do func(context.Context) error) error { return do(ctx) }
 	parts := console.Deps{

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"parley/plaintext"
 )
 
 // keptLines is how many lines of the log are kept, and maxLine how many bytes
@@ -31,36 +33,19 @@ type Line struct {
 type Lines struct {
 	Run string // differs from process to process, so that the numbers of lines of two processes are not confused
 
-	mu       sync.Mutex
-	hide     []string                   // secrets, each followed by the text that stands in its place
-	replacer *strings.Replacer          // replaces what hide lists
-	ring     []Line                     // grows to keptLines, then the oldest is at newest % keptLines
-	n        int64                      // number of the newest line
-	more     bytes.Buffer               // attributes of the line that is being added
-	readers  map[chan struct{}]struct{} // the channels that Subscribe has returned
+	secrets *plaintext.Redactor
+
+	mu      sync.Mutex
+	ring    []Line                     // grows to keptLines, then the oldest is at newest % keptLines
+	n       int64                      // number of the newest line
+	more    bytes.Buffer               // attributes of the line that is being added
+	readers map[chan struct{}]struct{} // the channels that Subscribe has returned
 }
 
-// NewLines returns an empty log. It hides the secrets in its lines, should one be
-// logged by mistake, but those of fewer than 6 characters, which may be ordinary
-// words.
-func NewLines(secrets []string) *Lines {
-	l := &Lines{Run: rand.Text()[:8], replacer: strings.NewReplacer(), readers: map[chan struct{}]struct{}{}}
-	for _, secret := range secrets {
-		l.Hide(secret)
-	}
-	return l
-}
-
-// Hide hides one more secret in the lines to come.
-func (l *Lines) Hide(secret string) {
-	const shortest = 6
-	if len(secret) < shortest {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.hide = append(l.hide, secret, "(hidden)")
-	l.replacer = strings.NewReplacer(l.hide...)
+// NewLines returns an empty log. It hides secrets in its lines, should one be
+// logged by mistake.
+func NewLines(secrets *plaintext.Redactor) *Lines {
+	return &Lines{Run: rand.Text()[:8], secrets: secrets, readers: map[chan struct{}]struct{}{}}
 }
 
 // Beside returns a handler that passes records to another one, and keeps them
@@ -114,7 +99,7 @@ func (l *Lines) Subscribe() (news <-chan struct{}, unsubscribe func()) {
 }
 
 func (l *Lines) shown(text string) string {
-	text = l.replacer.Replace(text)
+	text = l.secrets.Hide(text)
 	if len(text) > maxLine {
 		return strings.ToValidUTF8(text[:maxLine], "") + "…"
 	}

@@ -18,6 +18,7 @@ import (
 	"parley/conversation/files"
 	"parley/conversation/grouptalk"
 	"parley/filecontent"
+	"parley/plaintext"
 
 	"parley/activity"
 	"parley/agentloop"
@@ -48,7 +49,8 @@ type Gateway struct {
 	version      string
 	toolsTimeout time.Duration // see Options.ToolsTimeout
 	log          *slog.Logger
-	lines        *console.Lines // the newest log lines, for the console; nil without HTTP
+	secrets      *plaintext.Redactor // of the configuration, hidden in what is logged and shown
+	lines        *console.Lines      // the newest log lines, for the console; nil without HTTP
 	store        *conversation.Store
 	models       *llm.Models
 	choice       llm.Choice // the default model: that of [llm], or the one that was found
@@ -139,9 +141,10 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	default:
 		o.LogTo = os.Stderr
 	}
-	g.log = newLog(cfg.Log, o.LogTo)
+	g.secrets = plaintext.NewRedactor(append(cfg.Secrets(), o.Getenv("OPENAI_API_KEY"), o.Getenv("PGPASSWORD"))...)
+	g.log = newLog(cfg.Log, o.LogTo, g.secrets)
 	if cfg.HTTP.Address() != "" {
-		g.lines = console.NewLines(append(cfg.Secrets(), o.Getenv("OPENAI_API_KEY")))
+		g.lines = console.NewLines(g.secrets)
 		g.log = slog.New(g.lines.Beside(g.log.Handler()))
 	}
 	for _, problem := range append(cfg.Exposed(origins), origins.Unused()...) {

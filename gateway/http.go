@@ -47,7 +47,7 @@ func (g *Gateway) addHTTP(ctx context.Context) error {
 	}
 	served := signin.Server{Token: signin.TokenConfigured}
 	if g.cfg.HTTP.Token == "" && folder != "" {
-		file, err := httpserver.OpenTokenFile(g.store.Path(), g.log, g.lines.Hide)
+		file, err := httpserver.OpenTokenFile(g.store.Path(), g.log, g.secrets.Add)
 		if err != nil {
 			return err
 		}

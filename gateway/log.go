@@ -8,26 +8,30 @@ import (
 
 	"parley/config"
 	"parley/conversation/transcript"
+	"parley/plaintext"
 )
 
-// newLog returns a log that writes to a destination.
-func newLog(cfg config.Log, to io.Writer) *slog.Logger {
+// newLog returns a log that writes to a destination, without secrets.
+func newLog(cfg config.Log, to io.Writer, secrets *plaintext.Redactor) *slog.Logger {
 	level := slog.LevelInfo
 	if cfg.Level != nil {
 		_ = level.UnmarshalText([]byte(*cfg.Level)) // the configuration allows no others
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if cfg.Format == "json" {
-		return slog.New(slog.NewJSONHandler(escaper{to}, options))
+		return slog.New(slog.NewJSONHandler(escaper{to, secrets}, options))
 	}
-	return slog.New(slog.NewTextHandler(escaper{to}, options))
+	return slog.New(slog.NewTextHandler(escaper{to, secrets}, options))
 }
 
-// escaper writes log lines without characters that control a terminal.
-type escaper struct{ to io.Writer }
+// escaper writes log lines without secrets, and without characters that control a terminal.
+type escaper struct {
+	to      io.Writer
+	secrets *plaintext.Redactor
+}
 
 func (e escaper) Write(line []byte) (int, error) {
-	if _, err := e.to.Write(escaped(line)); err != nil {
+	if _, err := e.to.Write(escaped([]byte(e.secrets.Hide(string(line))))); err != nil {
 		return 0, err
 	}
 	return len(line), nil

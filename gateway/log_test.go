@@ -22,7 +22,7 @@ func TestLogHasTheConfiguredLevel(t *testing.T) {
 			cfg.Level = &level
 		}
 		var written bytes.Buffer
-		log := newLog(cfg, &written)
+		log := newLog(cfg, &written, nil)
 		log.Debug("debug")
 		log.Info("info")
 		log.Warn("warn")
@@ -41,7 +41,7 @@ func TestLogIsTextOrJSON(t *testing.T) {
 	t.Parallel()
 	for format, begin := range map[string]byte{"text": 't', "json": '{'} {
 		var terminal bytes.Buffer
-		log := newLog(config.Log{Format: format}, &terminal)
+		log := newLog(config.Log{Format: format}, &terminal, nil)
 		log.Warn("something", slog.Int("n", 1))
 		if got := terminal.Bytes(); len(got) == 0 || got[0] != begin {
 			t.Errorf("%s: %s", format, got)
@@ -55,7 +55,7 @@ func TestLogLinesHaveNoControlCharacters(t *testing.T) {
 	hostile := "a\x1b[2J\u009b31m\u202eb\u2066c\x7f\u0085\U000e0041é\xff"
 	for _, format := range []string{"text", "json"} {
 		var terminal bytes.Buffer
-		log := newLog(config.Log{Format: format}, &terminal)
+		log := newLog(config.Log{Format: format}, &terminal, nil)
 		log.Warn(hostile, hostile, hostile, "error", errors.New(hostile), "any", []string{hostile})
 		line := strings.TrimSuffix(terminal.String(), "\n")
 		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) && r != utf8.RuneError }) || !strings.Contains(line, "é") {

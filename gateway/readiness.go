@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -113,8 +114,19 @@ func (g *Gateway) readiness() httpserver.ReadyFunc {
 		if err == nil {
 			err = readErr
 		}
-		return g.judge(is, err)
+		ready, state := g.judge(is, err)
+		return ready, g.withoutSecrets(state)
 	}
+}
+
+// withoutSecrets hides the configured secrets in the texts of platforms and servers.
+func (g *Gateway) withoutSecrets(is parts) parts {
+	var hidden parts
+	body, err := json.Marshal(is)
+	if err != nil || json.Unmarshal([]byte(g.secrets.Hide(string(body))), &hidden) != nil {
+		return is
+	}
+	return hidden
 }
 
 // judge decides from what the store holds whether the gateway is ready. err is why

@@ -146,6 +146,40 @@ func TestStateOfServersIsShownToTheOperator(t *testing.T) {
 	}
 }
 
+// A secret of a server that the server prints is shown and stored nowhere: not in the log, in /readyz, in the console, in
+// answers, in what the model is sent, nor by "gateway mcp list".
+func TestSecretsOfServersAreHidden(t *testing.T) {
+	t.Parallel()
+	const secret = `tok/en"47 11=of-the-shop`
+	env := fmt.Sprintf("env = {SHOP_TOKEN = %q, SHOP_FOLDER = \"/srv/of/the/shop\"}\n", secret)
+	shell := "[mcp.broken]\ncommand = \"sh\"\nargs = [\"-c\", \"echo no entry with $SHOP_TOKEN >&2; exit 1\"]\n" + env
+	s := startServerGateway(t, "plain", env, shell)
+	s.Model.Reply(calls)
+	shown := s.ask("a", "shop_crash {}") + s.ask("a", "shop_surroundings {}")
+	if !strings.Contains(shown, "SHOP_TOKEN=(hidden)") || !strings.Contains(shown, "SHOP_FOLDER=/srv/of/the/shop") {
+		t.Errorf("the answers: %s", shown)
+	}
+	gatewaytest.Await(t, "the failures", func() bool {
+		_, ready, _ := s.Get("/readyz")
+		page := s.Browser.Page("/console/tools")
+		shown += ready + page + s.Browser.Page("/console/log")
+		return strings.Contains(ready, "no entry with (hidden)") && strings.Contains(page, "out of cheese (hidden)")
+	})
+	for _, c := range s.Model.Calls() {
+		shown += fmt.Sprint(c.Messages)
+	}
+	if n := storetest.Count(t, s.Store(), `SELECT count(*) FROM messages WHERE content LIKE '%11=of-the-shop%'`); n > 0 {
+		t.Errorf("%d messages of the archive have a secret", n)
+	}
+	if !testing.Short() {
+		shown += s.MustRun("mcp", "list")
+	}
+	shown += s.Gateway.Log.String()
+	if at := strings.Index(shown, "11=of-the-shop"); at >= 0 {
+		t.Errorf("a secret is shown: …%s…", shown[max(0, at-200):at+20])
+	}
+}
+
 // TestSessionsShareOneServer starts a gateway with waiting messages in many sessions, and a tool server
 // that it has never run before: the server's tools are offered in the first call of each session, and one
 // process serves them.

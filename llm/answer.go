@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"parley/plaintext"
 )
 
 var (
@@ -160,7 +162,7 @@ type answer struct {
 	out         *output
 	room        int // bytes of text and tool calls that are still read
 	thoughtRoom int // bytes of what the model thinks that are still kept
-	secrets     secrets
+	secrets     *plaintext.Redactor
 	finishing   func() // called once the finish reason has arrived
 
 	calls    callList
@@ -212,10 +214,10 @@ func (a *answer) read(recv func() ([]byte, error)) error {
 func (a *answer) add(raw []byte) error {
 	var c chunk
 	if err := json.Unmarshal(raw, &c); err != nil && !isMistyped(err) {
-		return fmt.Errorf("%w: %s", errNotJSON, excerpt(a.secrets.hide(string(raw))))
+		return fmt.Errorf("%w: %s", errNotJSON, excerpt(a.secrets.Hide(string(raw))))
 	}
 	if c.isError() {
-		return &statusError{status: c.status(), body: a.secrets.hide(string(raw))}
+		return &statusError{status: c.status(), body: a.secrets.Hide(string(raw))}
 	}
 	if c.Model != "" && !a.named {
 		a.out.model = clean(c.Model)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	openai "github.com/sashabaranov/go-openai"
+
+	"parley/plaintext"
 )
 
 // EmbeddingsConfig is the [embeddings] section. The zero value has no model: then there are no embeddings.
@@ -65,7 +67,7 @@ func (c EmbeddingsConfig) Check(report func(key, found, allowed string)) {
 type Embedder struct {
 	cfg     EmbeddingsConfig
 	client  *openai.Client
-	secrets secrets
+	secrets *plaintext.Redactor
 }
 
 // NewEmbedder returns an embedder of cfg.Model. getenv is read for OpenAI's key. It makes
@@ -158,13 +160,13 @@ func (e *Embedder) explain(ctx context.Context, err error) *EmbeddingError {
 	case errors.As(err, &request):
 		status, text = request.HTTPStatusCode, string(request.Body)
 	default:
-		return &EmbeddingError{Err: e.secrets.hideIn(err)}
+		return &EmbeddingError{Err: e.secrets.HideIn(err)}
 	}
 	text = cmp.Or(strings.Join(strings.Fields(text), " "), http.StatusText(status))
 	if len(text) > maxErrorText {
 		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
 	}
-	failed := &EmbeddingError{Err: fmt.Errorf("the embeddings server answered %d: %s%s", status, e.secrets.hide(text), keyAdvice(status, "embeddings"))}
+	failed := &EmbeddingError{Err: fmt.Errorf("the embeddings server answered %d: %s%s", status, e.secrets.Hide(text), keyAdvice(status, "embeddings"))}
 	switch status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		failed.Refused = true

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"parley/plaintext"
 )
 
 const (
@@ -93,7 +95,7 @@ type exchange struct {
 	http    *http.Client
 	body    []byte // body of the request
 	limits  *limits
-	secrets secrets
+	secrets *plaintext.Redactor
 }
 
 // Do implements openai.HTTPDoer.
@@ -120,7 +122,7 @@ func (x *exchange) Do(req *http.Request) (*http.Response, error) {
 		return nil, &statusError{
 			status:     resp.StatusCode,
 			retryAfter: retryAfter(resp.Header, time.Now()),
-			body:       x.secrets.hide(string(body)),
+			body:       x.secrets.Hide(string(body)),
 		}
 	}
 	resp.Body = newEvents(resp.Body, x.limits)
@@ -216,32 +218,12 @@ func excerpt(s string) string {
 	return fmt.Sprintf("%q and %d bytes more", s[:limit], len(s)-limit)
 }
 
-// secrets are texts that must not appear in errors and logs.
-type secrets []string
-
-func secretsOf(cfg Config) secrets {
-	found := secrets{cfg.APIKey}
+// secretsOf hides what must not appear in errors and logs. Errors of net/http quote what a server has written, which may be
+// a secret.
+func secretsOf(cfg Config) *plaintext.Redactor {
+	secrets := plaintext.NewRedactor(cfg.APIKey)
 	if u, err := url.Parse(cfg.BaseURL); err == nil && u.User != nil {
-		password, _ := u.User.Password()
-		found = append(found, u.User.String(), password)
+		secrets.Add(cfg.BaseURL)
 	}
-	return found
-}
-
-func (s secrets) hide(text string) string {
-	for _, secret := range s {
-		if len(secret) >= 4 { // shorter ones are placeholders, and parts of many words
-			text = strings.ReplaceAll(text, secret, "[redacted]")
-		}
-	}
-	return text
-}
-
-// hideIn returns an error whose text holds no secret. Errors of net/http quote what a
-// server has written, which may be one.
-func (s secrets) hideIn(err error) error {
-	if text := s.hide(err.Error()); text != err.Error() {
-		return errors.New(text)
-	}
-	return err
+	return secrets
 }

@@ -30,7 +30,7 @@ func (t *target) explain(err error, model string, begun bool) *failure {
 	if errors.As(err, &refused) {
 		return t.refusal(refused, model)
 	}
-	f := &failure{cause: &Error{Err: t.secrets.hideIn(withoutURL(err))}, elsewhere: true}
+	f := &failure{cause: &Error{Err: t.secrets.HideIn(withoutURL(err))}, elsewhere: true}
 	var redirected *redirectError
 	var stale *staleError
 	switch {

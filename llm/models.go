@@ -60,14 +60,14 @@ func listModels(ctx context.Context, cfg Config) ([]listed, error) {
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, secretsOf(cfg).hideIn(withoutURL(err))
+		return nil, secretsOf(cfg).HideIn(withoutURL(err))
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxModelList))
 	if err != nil {
 		return nil, err
 	}
-	text := secretsOf(cfg).hide(string(body))
+	text := secretsOf(cfg).Hide(string(body))
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("status %d: %w", resp.StatusCode, &statusError{status: resp.StatusCode, body: text})
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	openai "github.com/sashabaranov/go-openai"
+
+	"parley/plaintext"
 )
 
 // target is a model at its server. Clients that call the same model share it.
@@ -20,7 +22,7 @@ type target struct {
 	name    string // NAME of the section [models.NAME]; "" = no section: the server's name is used
 	cfg     Config
 	http    *http.Client // shared by the models of a server, like noStreamOptions
-	secrets secrets
+	secrets *plaintext.Redactor
 	breaker *breaker
 	log     *slog.Logger
 

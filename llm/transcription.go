@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"parley/plaintext"
 )
 
 // TranscriptionConfig is the [transcription] section. The zero value has no model: then
@@ -70,7 +72,7 @@ func (c TranscriptionConfig) Check(report func(key, found, allowed string)) {
 type Transcriber struct {
 	cfg     TranscriptionConfig
 	http    *http.Client
-	secrets secrets
+	secrets *plaintext.Redactor
 }
 
 // NewTranscriber returns a transcriber of cfg.Model. getenv is read for OpenAI's key. It
@@ -145,7 +147,7 @@ func (t *Transcriber) ask(ctx context.Context, r Recording) (said transcript, er
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a part is good enough
-		return said, &statusError{status: resp.StatusCode, retryAfter: retryAfter(resp.Header, time.Now()), body: t.secrets.hide(string(body))}
+		return said, &statusError{status: resp.StatusCode, retryAfter: retryAfter(resp.Header, time.Now()), body: t.secrets.Hide(string(body))}
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTranscript+1))
 	switch {
@@ -218,7 +220,7 @@ func (t *Transcriber) explain(err error) error {
 	if errors.As(err, &withURL) {
 		err = withURL.Err
 	}
-	failed := &TranscriptionError{Words: "the transcription server can't be reached", Err: t.secrets.hideIn(err)}
+	failed := &TranscriptionError{Words: "the transcription server can't be reached", Err: t.secrets.HideIn(err)}
 	switch {
 	case errors.Is(err, errTimeout):
 		failed.Words = "the transcription server took too long"

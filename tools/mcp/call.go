@@ -68,13 +68,13 @@ func attempts[T any](ctx context.Context, s *server, repeatable bool, request fu
 			if !repeatable {
 				return result, fmt.Errorf("the connection to the server %s broke while this ran: whether it was done is not known", s.name)
 			}
-			return result, fmt.Errorf("the connection to the server %s broke: %w", s.name, hidden(err))
+			return result, fmt.Errorf("the connection to the server %s broke: %w", s.name, s.hidden(err))
 		case errors.As(err, &refused) && refused.Code == codeUnreadable:
 			return result, fmt.Errorf("the server %s answered, but %s: whether it was done is not known", s.name, refused.Message)
 		case errors.As(err, &refused) && refused.Code != codeNotSent:
 			return result, fmt.Errorf("the server %s refused the call: %s", s.name, refused.Message)
 		case conn.process == nil && !isClosed(conn, err):
-			return result, fmt.Errorf("the server %s did not answer as it should: %w", s.name, hidden(err))
+			return result, fmt.Errorf("the server %s did not answer as it should: %w", s.name, s.hidden(err))
 		}
 		s.ended(conn)
 		if !repeatable || again {

@@ -4,9 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
+
+	"parley/plaintext"
 )
 
 // Config is a section [mcp.NAME]: a server of tools, which is a program that the gateway runs
@@ -118,6 +121,26 @@ func (c Config) CheckKeys(report func(key, found, allowed string)) {
 }
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+// secretName matches the names of variables and headers that hold secrets.
+var secretName = regexp.MustCompile(`(?i)key|token|secret|pass|pwd|auth|cred|cookie|private|dsn`)
+
+// secrets returns the words of the environment and of the headers that may be secrets. named leaves out addresses without a
+// password, and words whose names don't say that they are secrets: the model may need such a folder or region.
+func (c Config) secrets(named bool) (list []string) {
+	for _, texts := range []map[string]string{c.Env, c.Headers} {
+		for name, text := range texts {
+			for _, word := range plaintext.SecretWords(text) {
+				u, err := url.Parse(word)
+				isAddress := err == nil && u.Host != ""
+				if !named || isAddress && u.User != nil || !isAddress && secretName.MatchString(name) {
+					list = append(list, word)
+				}
+			}
+		}
+	}
+	return list
+}
 
 // settings returns a hash of what decides which server runs. Its secrets can't be read from it.
 func (c Config) settings() string {

@@ -128,6 +128,7 @@ func (s *server) moved() {
 
 // elicit has people asked what the server wants to know, and returns their answer.
 func (s *server) elicit(ctx context.Context, conn *connection, p *sdk.ElicitParams) (*sdk.ElicitResult, error) {
+	p.Message = s.named.Hide(p.Message)
 	form, err := formOf(s.name, p)
 	if err != nil {
 		s.refusals.Do(func() { s.log.Warn("question of an MCP server declined", "reason", err) })
@@ -229,6 +230,7 @@ func (s *server) inputNeeded(ctx context.Context, result any) error {
 		if !is {
 			return fmt.Errorf("nothing was done: the server %s wants to use the gateway's model, or to know its folders, which it can't here", s.name)
 		}
+		p.Message = s.named.Hide(p.Message)
 		form, err := formOf(s.name, p)
 		if err != nil {
 			return fmt.Errorf("nothing was done: the server %s wants to ask the user, which it can't, because %w", s.name, err)

@@ -80,7 +80,7 @@ func (s *server) listTools(ctx context.Context, session *sdk.ClientSession, know
 		for _, tool := range page.Tools {
 			allowed := s.config.allows(tool.Name)
 			if left[allowed]--; left[allowed] >= 0 {
-				known.Tools = append(known.Tools, described(tool))
+				known.Tools = append(known.Tools, s.described(tool))
 			}
 		}
 		known.More = left[true] < 0
@@ -95,7 +95,7 @@ func (s *server) listTools(ctx context.Context, session *sdk.ClientSession, know
 }
 
 // described returns a tool as its server describes it.
-func described(tool *sdk.Tool) remoteTool {
+func (s *server) described(tool *sdk.Tool) remoteTool {
 	r := remoteTool{Name: tool.Name, Description: tool.Description}
 	if a := tool.Annotations; a != nil {
 		r.ReadOnly, r.Idempotent = a.ReadOnlyHint, a.IdempotentHint
@@ -103,7 +103,7 @@ func described(tool *sdk.Tool) remoteTool {
 		r.Description = cmp.Or(r.Description, a.Title)
 	}
 	r.Description = cmp.Or(r.Description, tool.Title)
-	r.Description = plaintext.Clean(r.Description)
+	r.Description = plaintext.Clean(s.named.Hide(r.Description))
 	schema, isObject := tool.InputSchema.(map[string]any)
 	if !isObject {
 		schema = map[string]any{}
@@ -198,7 +198,8 @@ func (s *server) counted(tool string, call func() (tools.Result, error)) (tools.
 		return result, err
 	}
 	s.options.Called(Call{Server: s.name, Tool: tool, Failed: err != nil, Took: time.Since(began)})
-	return result, err
+	result.Text = s.named.Hide(result.Text)
+	return result, s.named.HideIn(err)
 }
 
 var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
@@ -244,13 +245,13 @@ func withoutSecrets(address string) string {
 
 var inError = regexp.MustCompile(`https?://[^\s"]+`)
 
-// hidden returns an error whose addresses have no password and no query.
-func hidden(err error) error {
+// hidden returns an error without secrets of the server, and whose addresses have no password and no query.
+func (s *server) hidden(err error) error {
 	if err == nil {
 		return nil
 	}
 	if text := inError.ReplaceAllStringFunc(err.Error(), withoutSecrets); text != err.Error() {
-		return errors.New(text)
+		err = errors.New(text)
 	}
-	return err
+	return s.secrets.HideIn(err)
 }

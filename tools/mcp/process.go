@@ -164,5 +164,8 @@ func (t *tail) lastLine() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := strings.TrimSpace(strings.ToValidUTF8(string(t.text), ""))
+	if len(t.text) == tailSize && !strings.Contains(text, "\n") { // it begins within a word, perhaps a secret
+		_, text, _ = strings.Cut(text, " ")
+	}
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }

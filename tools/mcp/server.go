@@ -44,6 +44,8 @@ type server struct {
 	options Options
 	guard   *Guard
 	log     *slog.Logger
+	secrets *plaintext.Redactor // all of its environment and headers, hidden in failures
+	named   *plaintext.Redactor // those that are named like secrets, hidden in whatever it says
 	lists   *toollists.Lists
 	ctx     context.Context // ends with the gateway
 	asked   chan struct{}   // closed once the server's tools are known, or its first attempt has failed
@@ -93,7 +95,7 @@ func newServer(ctx context.Context, name string, c Config, guard *Guard, o Optio
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = time.Second, longestPause
 	return &server{
-		name: name, config: c, options: o, guard: guard, log: o.Log.With("server", name), lists: o.Lists, ctx: ctx, pauses: pauses, since: time.Now(),
+		secrets: plaintext.NewRedactor(c.secrets(false)...), named: plaintext.NewRedactor(c.secrets(true)...), name: name, config: c, options: o, guard: guard, log: o.Log.With("server", name), lists: o.Lists, ctx: ctx, pauses: pauses, since: time.Now(),
 		held: map[string]*call{}, move: make(chan struct{}), asked: make(chan struct{}),
 		refusals: rate.Sometimes{First: 3, Interval: time.Minute},
 	}
@@ -245,7 +247,7 @@ func (s *server) open(a *attempt) {
 	var known *listing
 	if err == nil {
 		if known, err = s.list(ctx, conn.session); err != nil {
-			err = hidden(err)
+			err = s.hidden(err)
 			conn.close()
 		}
 	}
@@ -324,7 +326,7 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 	result := make(chan opened, 1)
 	go func() { // a write to a server that reads nothing does not heed ctx
 		session, err := client.Connect(ctx, transport, nil)
-		result <- opened{session, hidden(err)}
+		result <- opened{session, s.hidden(err)}
 	}()
 	var o opened
 	select {
@@ -335,7 +337,7 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 	if o.err != nil {
 		if conn.process != nil {
 			conn.process.Close()
-			o.err = conn.process.explain(o.err)
+			o.err = s.explain(conn.process, o.err)
 		}
 		return nil, o.err
 	}
@@ -347,15 +349,15 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// explain adds to the error of a connection how its process ended, and what it said last.
-func (p *process) explain(err error) error {
+// explain adds to the error of a connection how its process ended, and what it said last, without secrets.
+func (s *server) explain(p *process, err error) error {
 	if p.hasEnded() && p.err != nil {
 		err = fmt.Errorf("%w (the program ended: %w)", err, p.err)
 	}
 	if said := p.said.lastLine(); said != "" {
-		err = fmt.Errorf("%w; it wrote: %s", err, plaintext.ShortLine(said, 200))
+		err = fmt.Errorf("%w; it wrote: %s", err, plaintext.ShortLine(s.secrets.Hide(said), 200))
 	}
-	return err
+	return s.hidden(err)
 }
 
 // close ends the connection, and the program at its other end.
@@ -403,7 +405,7 @@ func (s *server) listAgain(conn *connection) {
 	onPurpose := s.conn != conn || s.ctx.Err() != nil // it was closed meanwhile, for example by rest
 	s.mu.Unlock()
 	if !onPurpose {
-		s.log.Warn("tools not listed", "error", hidden(err))
+		s.log.Warn("tools not listed", "error", s.hidden(err))
 	}
 }
 
@@ -424,7 +426,7 @@ func (s *server) ended(conn *connection) {
 	}
 	err := errors.New("it has closed the connection")
 	if conn.process != nil {
-		err = conn.process.explain(err)
+		err = s.explain(conn.process, err)
 	}
 	s.failed(err.Error())
 	s.log.Warn("MCP server ended", "error", err)

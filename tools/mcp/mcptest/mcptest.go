@@ -242,7 +242,7 @@ func addBadTools(server *mcp.Server, folder string) {
 		},
 		"crash": func() (string, error) {
 			note(folder, "effects", "crash")
-			fmt.Fprintln(os.Stderr, "out of cheese")
+			fmt.Fprintln(os.Stderr, strings.TrimSpace("out of cheese "+os.Getenv("SHOP_TOKEN")))
 			os.Exit(3)
 			return "", nil
 		},
