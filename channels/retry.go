@@ -14,28 +14,23 @@ import (
 // maxBackoff is the longest wait of a Retry, unless the platform asks for more.
 const maxBackoff = 30 * time.Second
 
-// Retry waits between attempts with exponential backoff. It logs a trouble when it
-// begins, when another one replaces it and when it is over, but not each attempt. It must be
-// used by one goroutine at a time.
+// Retry waits between attempts with exponential backoff, and logs failures as an [Outage] does. It must be used by one
+// goroutine at a time.
 type Retry struct {
-	log     *slog.Logger
+	outage  *Outage
+	what    string // see Outage.Failed
 	waits   *backoff.ExponentialBackOff
 	failing bool
-	trouble string // Name of the trouble at which failing began
-}
-
-// Trouble is why attempts fail.
-type Trouble struct {
-	Name  string // identifies the trouble, and is logged; "" where there is only one kind
-	Level slog.Level
-	Text  string // the message of the log entry
 }
 
 // NewRetry returns a Retry for a series of attempts.
-func NewRetry(log *slog.Logger) *Retry {
+func NewRetry(log *slog.Logger) *Retry { return NewOutage(log).Retry("") }
+
+// Retry returns a Retry for a series of attempts, whose failures are logged together with others.
+func (o *Outage) Retry(what string) *Retry {
 	waits := backoff.NewExponentialBackOff()
 	waits.MaxInterval = maxBackoff
-	return &Retry{log: log, waits: waits}
+	return &Retry{outage: o, what: what, waits: waits}
 }
 
 // Wait waits before the next attempt, for at least the time that the platform asks
@@ -44,31 +39,20 @@ func (r *Retry) Wait(ctx context.Context, trouble Trouble, err error, atLeast ti
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if !r.failing || r.trouble != trouble.Name {
-		r.failing, r.trouble = true, trouble.Name
-		r.named().Log(ctx, trouble.Level, trouble.Text, "error", err)
-	}
+	r.failing = true
+	r.outage.Failed(r.what, trouble, "error", err)
 	return clock.Sleep(ctx, max(atLeast, r.waits.NextBackOff()))
 }
 
 // Succeeded ends the trouble, if there is one, and logs text.
 func (r *Retry) Succeeded(text string) {
-	if r.failing {
-		r.named().Info(text)
-	}
-	r.failing, r.trouble = false, ""
+	r.failing = false
+	r.outage.Succeeded(r.what, text)
 	r.waits.Reset()
 }
 
 // IsFailing reports whether the last attempt failed.
 func (r *Retry) IsFailing() bool { return r.failing }
-
-func (r *Retry) named() *slog.Logger {
-	if r.trouble == "" {
-		return r.log
-	}
-	return r.log.With("trouble", r.trouble)
-}
 
 // Probes configures how often a channel tries credentials again that its platform has
 // rejected: the platform may have had an outage, or the operator may have fixed them.

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 
 	"parley/conversation/approvals"
-	"parley/conversation/bots"
 	"parley/conversation/catalog"
 	"parley/conversation/usage"
 	"parley/embedding"
@@ -32,7 +31,7 @@ func (g *Gateway) addEmbeddings(getenv func(string) string) {
 // metricsDeps returns what the metrics depend on.
 func (g *Gateway) metricsDeps() metrics.Deps {
 	parts := metrics.Deps{
-		Version: g.version, Now: g.store.Now, Ready: g.readyInFigures, Queues: bots.New(g.store).Queues, Sessions: catalog.New(g.store).CountSessions,
+		Version: g.version, Now: g.store.Now, Ready: g.readyInFigures, Queues: g.queuesInFigures, Sessions: catalog.New(g.store).CountSessions,
 		AtWork: func() int64 { return g.router.AtWork() },
 		Asked: func(ctx context.Context) (int64, error) {
 			open, err := approvals.New(g.store).Open(ctx, "")

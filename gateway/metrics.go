@@ -40,6 +40,17 @@ func (g *Gateway) readyInFigures(ctx context.Context) (ready bool, channelsUp ma
 	return ready, channelsUp
 }
 
+// queuesInFigures returns the queues, with an empty one for each channel in which nothing waits.
+func (g *Gateway) queuesInFigures(ctx context.Context) ([]bots.Queue, error) {
+	list, err := bots.New(g.store).Queues(ctx)
+	for _, name := range g.names() {
+		if !slices.ContainsFunc(list, func(q bots.Queue) bool { return q.Channel == name }) {
+			list = append(list, bots.Queue{Channel: name})
+		}
+	}
+	return list, err
+}
+
 // attempted returns a function that counts attempts of model calls.
 func attempted(m *metrics.Metrics) func(llm.Attempt) {
 	return func(a llm.Attempt) {

@@ -67,7 +67,7 @@ type Username struct {
 // pairings are used in the mode "pairing" and for usernames. An error names what
 // was found and what is allowed.
 func New(mode string, allow []string, account conversation.Account, pairings Pairings, log *slog.Logger) (*Control, error) {
-	a := &Control{channel: account.Channel, allowed: make(map[string]struct{}, len(allow)), pairings: pairings, telling: newTelling(), log: log}
+	a := &Control{channel: account.Channel, allowed: make(map[string]struct{}, len(allow)), pairings: pairings, telling: newTelling(log), log: log}
 	switch mode {
 	case Pairing, "":
 		a.pairing = newPairing(account, pairings, log)

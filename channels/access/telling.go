@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
@@ -21,8 +22,9 @@ const (
 
 // telling is the queue of messages to strangers.
 type telling struct {
-	queue chan told
-	pace  *rate.Limiter
+	queue  chan told
+	pace   *rate.Limiter
+	outage *channels.Outage
 }
 
 type told struct {
@@ -30,8 +32,8 @@ type told struct {
 	send func(context.Context) error
 }
 
-func newTelling() telling {
-	return telling{queue: make(chan told, maxTold), pace: rate.NewLimiter(toldPerSecond, toldAtOnce)}
+func newTelling(log *slog.Logger) telling {
+	return telling{queue: make(chan told, maxTold), pace: rate.NewLimiter(toldPerSecond, toldAtOnce), outage: channels.NewOutage(log)}
 }
 
 // Tell has TellStrangers call send, which sends a stranger the words that Admit
@@ -67,10 +69,13 @@ func (a *Control) TellStrangers(ctx context.Context) error {
 
 func (a *Control) tell(ctx context.Context, t told) {
 	err := t.send(ctx)
+	if err == nil {
+		a.telling.outage.Succeeded("", "pairing instructions are sent again")
+	}
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	a.log.Warn("pairing instructions not sent", "id", t.id, "error", err)
+	a.telling.outage.Failed("", channels.Trouble{Level: slog.LevelWarn, Text: "pairing instructions not sent"}, "id", t.id, "error", err)
 	var refused *channels.SendError
 	if !errors.As(err, &refused) || !refused.Permanent {
 		a.notTold(t.id)

@@ -82,6 +82,7 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 	if !q.markOver(ctx, d.ID, "mark a reply as sent", func(ctx context.Context) error { return q.sender.outbox.Mark(ctx, *d, conversation.MarkSent, "") }) {
 		return false, nil
 	}
+	q.sender.outage.Succeeded(string(q.key), "replies are taken again")
 	q.sender.report(activity.Sent, *d)
 	return true, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"parley/activity"
 	"parley/channels"
 	"parley/conversation"
 )
@@ -156,7 +155,7 @@ func (q *queue) readHeld(ctx context.Context, after int64) (held []conversation.
 func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, healthy, ok bool) {
 	done, err := q.try(ctx, &d, true)
 	if done {
-		q.sender.log.Info("reply delivered after it was set aside", "session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
+		q.sender.log.Debug("reply delivered after it was set aside", "session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
 		return false, true, true
 	}
 	if err == nil || ctx.Err() != nil {
@@ -166,16 +165,12 @@ func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, h
 		return false, true, q.giveUp(ctx, d, err)
 	}
 	d.Attempts++
-	log := q.sender.log.With("session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
 	if reason := final(d.HeldAt, err); reason != nil {
-		return false, true, q.markFailed(ctx, log, d, reason)
+		return false, true, q.markFailed(ctx, d, d.HeldAt, reason)
 	}
-	q.sender.report(activity.Retried, d)
+	q.noteFailure(d, d.HeldAt, true, err)
 	var stuck *channels.StuckError
 	healthy = errors.As(err, &stuck)
-	if isPowerOfTwo(d.Attempts) {
-		log.Warn("retry of a reply that was set aside failed", "error", err)
-	}
 	return true, healthy, q.mark(ctx, "note a failed try", func(ctx context.Context) error {
 		return q.sender.outbox.Mark(ctx, d, conversation.MarkHeld, err.Error())
 	})

@@ -160,7 +160,7 @@ func TestSenderSetsAsideAReplyThatThePlatformFailsOn(t *testing.T) {
 		if q := d.queue(); q.Due != 1 || q.Held != 1 || q.OldestHeld.IsZero() {
 			t.Errorf("the queue reads %+v", q)
 		}
-		if !strings.Contains(d.log.String(), "reply set aside") {
+		if !strings.Contains(d.log.String(), "set_aside=true") {
 			t.Errorf("the log does not report it:\n%s", &d.log)
 		}
 		d.say("at once")
@@ -207,6 +207,44 @@ func TestSenderKeepsOrderThroughAnOutageOfMessagesAlone(t *testing.T) {
 				time.Sleep(time.Hour)
 				if got := d.seen(); got != strings.Join(append(want, "after it"), ", ") {
 					t.Errorf("the chat got %q", got)
+				}
+			})
+		})
+	}
+}
+
+// While a platform takes nothing for ten minutes, the log has an entry a minute for all chats together, whatever the cause is.
+func TestOutageOfAPlatformLogsOnceAMinute(t *testing.T) {
+	t.Parallel()
+	storetest.NeedsVirtualTime(t)
+	const chats, minutes = 100, 10
+	for name, fail := range map[string]func(since time.Time) error{
+		"nothing answers":       func(time.Time) error { return errors.New("no route to host") },
+		"only messages fail":    stuck,
+		"all are asked to wait": func(time.Time) error { return &channels.SendError{RetryAfter: 7 * time.Second, Err: errors.New("429")} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				d := deliverTo(t, filepath.Join(t.TempDir(), "test.db"), func(string) error {
+					if time.Since(began) < minutes*time.Minute {
+						return fail(began)
+					}
+					return nil
+				})
+				for chat := range chats {
+					d.sender.Enqueue(d.commit(int64(chat+1), "hello")...)
+				}
+				time.Sleep(time.Hour)
+				if q := d.queue(); q.Due != 0 {
+					t.Errorf("%d replies are not sent", q.Due)
+				}
+				text := d.log.String()
+				if n := strings.Count(text, "level=WARN"); n < minutes/2 || n > minutes+1 {
+					t.Errorf("%d minutes have %d warnings:\n%s", minutes, n, text)
+				}
+				if n := strings.Count(text, "replies are taken again"); n != 1 || !strings.Contains(text, fmt.Sprintf("affected=%d", chats)) {
+					t.Errorf("the end is logged %d times, or the extent is not:\n%s", n, text)
 				}
 			})
 		})

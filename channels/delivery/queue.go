@@ -152,6 +152,7 @@ func (q *queue) lock(ctx context.Context) (unlock func(), err error) {
 // leave leaves unsent replies to the node that has the session, or to this node's next sweep.
 func (q *queue) leave(ctx context.Context) {
 	q.elsewhere, q.held.waiting = true, false
+	q.sender.outage.Left(string(q.key))
 	q.tryToEnd(ctx)
 }
 

@@ -36,22 +36,20 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 		return false, false
 	}
 	d.Attempts++
-	log := q.sender.log.With("session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", since.Round(time.Second))
 	if reason := final(since, err); reason != nil {
-		return false, q.markFailed(ctx, log, *d, reason)
+		return false, q.markFailed(ctx, *d, since, reason)
 	}
-	q.sender.report(activity.Retried, *d)
-	if stuckFor(since, err) >= q.sender.patience {
-		log.Warn("reply set aside, trying it again beside later ones", "error", err)
+	isStuck := stuckFor(since, err) >= q.sender.patience
+	q.noteFailure(*d, since, isStuck, err)
+	if isStuck {
 		q.held.add(time.Now())
 		return false, q.markOver(ctx, d.ID, "set a reply aside", func(ctx context.Context) error {
 			return q.sender.outbox.Mark(ctx, *d, conversation.MarkHeld, err.Error())
 		})
 	}
 	wait := pause(d.Attempts, err)
-	if isPowerOfTwo(d.Attempts) { // a long trouble is logged and stored ever more rarely
-		log.Warn("reply not taken, trying again", "wait", wait, "error", err)
-		if d.Attempts > 1 && !q.mark(ctx, "note a failed try", func(ctx context.Context) error {
+	if d.Attempts > 1 && isPowerOfTwo(d.Attempts) { // a long trouble is stored ever more rarely
+		if !q.mark(ctx, "note a failed try", func(ctx context.Context) error {
 			return q.sender.outbox.Mark(ctx, *d, conversation.MarkTried, err.Error())
 		}) {
 			return false, false
@@ -59,6 +57,13 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 	}
 	ok = q.wait(ctx, wait)
 	return ok, ok
+}
+
+// noteFailure reports a failed attempt that is followed by another one, and logs it.
+func (q *queue) noteFailure(d conversation.Delivery, since time.Time, isStuck bool, err error) {
+	q.sender.report(activity.Retried, d)
+	q.sender.outage.Failed(string(q.key), channels.Trouble{Level: slog.LevelWarn, Text: "reply not taken, trying again"},
+		"session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", since.Round(time.Second), "set_aside", isStuck, "error", err)
 }
 
 // wait waits before the next attempt. It returns false when ctx ended, or when
@@ -89,11 +94,13 @@ func (q *queue) wait(ctx context.Context, d time.Duration) bool {
 
 // markFailed ends a delivery that the platform will never take. The chat is told, unless it takes
 // nothing at all. It returns false when ctx or the gateway ended before that.
-func (q *queue) markFailed(ctx context.Context, log *slog.Logger, d conversation.Delivery, reason error) bool {
+func (q *queue) markFailed(ctx context.Context, d conversation.Delivery, since time.Time, reason error) bool {
 	if !isClosed(reason) && !q.sendNotice(ctx, d, notTaken) {
 		return false
 	}
-	log.Error("reply not delivered; its text stays in the history", "error", reason)
+	q.sender.log.Error("reply not delivered; its text stays in the history", "session", d.Key, "delivery", d.ID, "attempts", d.Attempts,
+		"since", since.Round(time.Second), "error", reason)
+	q.sender.outage.Left(string(q.key))
 	q.sender.report(activity.Failed, d)
 	return q.markOver(ctx, d.ID, "mark a reply as failed", func(ctx context.Context) error {
 		return q.sender.outbox.Mark(ctx, d, conversation.MarkFailed, reason.Error())

@@ -41,6 +41,7 @@ type Sender struct {
 	sink     channels.Sink
 	outbox   Outbox
 	log      *slog.Logger
+	outage   *channels.Outage       // logs failed attempts, by their sessions
 	observe  func(activity.Outcome) // nil: outcomes are not reported
 	patience time.Duration          // how long a reply may hold up its session
 	account  conversation.Account   // the bot whose replies are sent; set by Run
@@ -60,10 +61,12 @@ type Sender struct {
 
 // New returns the sender of a channel. Run starts it.
 func New(sink channels.Sink, outbox Outbox, log *slog.Logger, options ...Option) *Sender {
+	log = log.With("channel", sink.Name())
 	s := &Sender{
 		sink:     sink,
 		outbox:   outbox,
-		log:      log.With("channel", sink.Name()),
+		log:      log,
+		outage:   channels.NewOutage(log),
 		patience: patience,
 		work:     make(chan work, 1024),
 		idle:     make(chan *queue),

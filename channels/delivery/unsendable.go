@@ -33,6 +33,7 @@ func (q *queue) giveUp(ctx context.Context, d conversation.Delivery, cause error
 	}
 	d.Attempts++
 	q.sender.log.Error("reply not delivered; its text stays in the history", "session", d.Key, "delivery", d.ID, "error", cause)
+	q.sender.outage.Left(string(q.key))
 	q.sender.report(activity.Failed, d)
 	return q.markOver(ctx, d.ID, "mark a reply as failed", func(ctx context.Context) error {
 		return q.sender.outbox.Mark(ctx, d, conversation.MarkFailed, cause.Error())

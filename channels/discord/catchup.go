@@ -215,18 +215,19 @@ func (l lookup) isDone(seen uint64) bool {
 // has no messages.
 func (l lookup) find(ctx context.Context) *lookupResult {
 	found := &lookupResult{id: l.id, place: l.known}
-	retry := channels.NewRetry(l.Log.With("channel_id", l.id))
+	retry := l.catchups.Retry(l.id)
 	for {
 		err := l.ask(ctx, found)
 		switch {
 		case err == nil:
-			retry.Succeeded("channel readable again")
+			retry.Succeeded("missed messages fetched")
 			return found
 		case isFinal(err) || ctx.Err() != nil:
+			l.catchups.Left(l.id)
 			l.Log.Debug("channel not readable", "channel_id", l.id, "error", err)
 			return found
 		}
-		if retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "missed messages not fetched, trying again"}, err, refused(err).retryAfter) != nil {
+		if retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "missed messages not fetched, trying again"}, fmt.Errorf("channel %s: %w", l.id, err), refused(err).retryAfter) != nil {
 			return found
 		}
 	}

@@ -65,6 +65,7 @@ type Channel struct {
 	health       *health
 	unvisited    *unvisited
 	admins       access.AdminMemory[inPlace]
+	catchups     *channels.Outage          // logs failed lookups of places
 	healthySince atomic.Pointer[time.Time] // when the last shard connected; nil: not all are connected
 	firstLive    atomic.Uint64             // id of the first message or interaction that this process received live, and not by catching up, since the last other node was gone; 0: none yet
 	bot          atomic.Pointer[string]    // the bot's id, once it is known
@@ -92,7 +93,7 @@ func New(p Deps) (*Channel, error) {
 	c := &Channel{
 		Deps: p, threads: newThreads(), deferrals: newDeferrals(), health: newHealth(p.Health, p.Log), unvisited: &unvisited{places: map[string]bool{}},
 		openTime: openTime, previewEvery: previewEvery, silence: silence, identifyPause: identifyPause,
-		shards: newNodeShards(),
+		shards: newNodeShards(), catchups: channels.NewOutage(p.Log),
 	}
 	if p.Node != nil {
 		c.health.silent = true
