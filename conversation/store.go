@@ -40,6 +40,9 @@ var (
 	ErrSettled   = errors.New("the run's messages are settled already")                     // an earlier try of the commit succeeded, and this one stored nothing
 )
 
+// ErrUnreachable says that Open could not reach the database's server, or that the server takes no connections at the moment.
+var ErrUnreachable = db.ErrUnreachable
+
 // IsDamaged reports whether an error says that the database is damaged, so that
 // trying again can't help.
 func IsDamaged(err error) bool { return db.IsDamaged(err) }

@@ -62,6 +62,9 @@ func (s *postgresServer) open(ctx context.Context, config Config) (*background, 
 	if err != nil {
 		return nil, err
 	}
+	if err := s.adaptToPooler(ctx, to); err != nil {
+		return nil, err
+	}
 	connector := postgres.NewConnector(to)
 	s.readers, s.shared = sql.OpenDB(connector), connector.Shared()
 	s.readers.SetMaxOpenConns(readerCount)
@@ -93,7 +96,7 @@ func (s *postgresServer) open(ctx context.Context, config Config) (*background, 
 	s.outage = &outage{log: s.log, url: s.url}
 	s.locks = &roleLocks{node: s.node, held: map[string]*roleLock{}}
 	s.stopAnalyzing = s.startAnalyzing()
-	return s.openLanes(to.Copy(), config.Chores), nil
+	return s.openLanes(to, config.Chores), nil
 }
 
 // serverConfig returns the config for connections to the server, with the password from the file Secret if it is set.
@@ -113,13 +116,32 @@ func serverConfig(config Config) (*postgres.Config, error) {
 	return to, nil
 }
 
-// openLanes makes the lanes. The chores run on the first one.
-func (s *postgresServer) openLanes(to *postgres.Config, list []Chore) *background {
+// adaptToPooler makes connections work without prepared statements if a connection pooler loses them.
+func (s *postgresServer) adaptToPooler(ctx context.Context, to *postgres.Config) error {
+	if to.DefaultQueryExecMode != postgres.Prepared {
+		return nil
+	}
+	keeps, err := postgres.KeepsStatements(ctx, writing(to))
+	if err == nil && !keeps {
+		to.DefaultQueryExecMode = postgres.Unprepared
+		s.log.Info("connection pooler keeps no prepared statements, working without them; a direct connection is faster", "database", s.url)
+	}
+	return err
+}
+
+// writing returns the config for connections that write.
+func writing(to *postgres.Config) *postgres.Config {
+	to = to.Copy()
 	for name, value := range cluster.SessionSettings(0) {
 		to.RuntimeParams[name] = value
 	}
 	to.RuntimeParams["statement_timeout"] = fmt.Sprint(statementWait.Milliseconds())
-	connector := postgres.NewConnector(to)
+	return to
+}
+
+// openLanes makes the lanes. The chores run on the first one.
+func (s *postgresServer) openLanes(to *postgres.Config, list []Chore) *background {
+	connector := postgres.NewConnector(writing(to))
 	chores := &background{
 		log: s.log, list: newChores(list), skip: func(failed *choreError) error { return failed }, rested: func() {},
 		lock: lockChores, again: choreRetry,

@@ -63,14 +63,43 @@ var postgresAdvice = map[Fault]string{
 	Damaged:     "the database server says that its files are damaged: restore a backup of it",
 }
 
+// ErrUnreachable says that the server of a database could not be reached, or that it takes no connections at the moment, so that
+// opening the database may succeed later.
+var ErrUnreachable = errors.New("the server can't be reached")
+
+// poolerAdvice has the advice for what PgBouncer refuses, by a part of its message.
+var poolerAdvice = []struct{ message, advice string }{
+	{"unsupported startup parameter", "the connection pooler refuses a setting that the gateway needs: write " +
+		"`ignore_startup_parameters = extra_float_digits, statement_timeout, idle_in_transaction_session_timeout, tcp_user_timeout` into pgbouncer.ini"},
+	{"statement pooling mode", "the connection pooler allows no transactions: write `pool_mode = transaction` or `pool_mode = session` into pgbouncer.ini"},
+	{"no such database", noSuchDatabase},
+	{"FATAL: database ", noSuchDatabase},
+	{"no such user", wrongUser},
+	{"FATAL: role ", wrongUser},
+	{"authentication failed", wrongUser},
+}
+
+const (
+	wrongUser = "the server refuses this user or its password: check the user name, set the password with database_password_file, " +
+		"PGPASSWORD or ~/.pgpass, and let the user in with pg_hba.conf"
+	noSuchDatabase = "the server has no such database: create it with `createdb`, and give the user of the URL the right to create tables in it"
+)
+
 // explainOpening adds advice for the operator to an error of opening a database.
 func explainOpening(err error) error {
 	switch postgres.Code(err) {
 	case postgres.WrongPassword, postgres.NotAuthorized:
-		return fmt.Errorf("the server refuses this user or its password: check the user name, set the password with database_password_file, "+
-			"PGPASSWORD or ~/.pgpass, and let the user in with pg_hba.conf (%w)", err)
+		return fmt.Errorf("%s (%w)", wrongUser, err)
 	case postgres.NoSuchDatabase:
-		return fmt.Errorf("the server has no such database: create it with `createdb`, and give the user of the URL the right to create tables in it (%w)", err)
+		return fmt.Errorf("%s (%w)", noSuchDatabase, err)
+	case postgres.TooManyConnections:
+		return fmt.Errorf("%w: %w", ErrUnreachable, Explain(err))
+	case postgres.ProtocolViolation:
+		for _, refusal := range poolerAdvice {
+			if strings.Contains(err.Error(), refusal.message) {
+				return fmt.Errorf("%s (%w)", refusal.advice, err)
+			}
+		}
 	}
 	if postgres.IsWrongURL(err) {
 		return fmt.Errorf("the URL can't be read (%w); a character such as @ : / # or %% in its user or password is written as %%40 %%3A %%2F %%23 or %%25, "+
@@ -86,7 +115,7 @@ func explainOpening(err error) error {
 		return fmt.Errorf("the server's certificate is not trusted: name the file of its authority in the URL with sslrootcert, and the host as the certificate does (%w)", err)
 	}
 	if isUnreachable(err) && !errors.Is(err, cluster.ErrFenced) {
-		return fmt.Errorf("the server can't be reached: check the host and the port of the URL, and whether the server runs (%w)", err)
+		return fmt.Errorf("%w: check the host and the port of the URL, and whether the server runs (%w)", ErrUnreachable, err)
 	}
 	return Explain(err)
 }

@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -24,6 +25,7 @@ func TestOpeningExplainsWhatIsWrong(t *testing.T) {
 	admin := postgrestest.Connect(t, own)
 	for _, statement := range []string{
 		`CREATE ROLE guest LOGIN PASSWORD '` + secretWord + `'`,
+		`CREATE ROLE crowd LOGIN PASSWORD '` + secretWord + `' CONNECTION LIMIT 0`,
 		`REVOKE CREATE ON SCHEMA public FROM PUBLIC`,
 		`CREATE DATABASE ascii ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`,
 	} {
@@ -35,6 +37,7 @@ func TestOpeningExplainsWhatIsWrong(t *testing.T) {
 		url, secret, want string
 	}{
 		"another host":          {strings.Replace(own, url.QueryEscape(hostOf(t, own)), "%2Fnowhere", 1), "", "the server can't be reached: check the host and the port"},
+		"too many connections":  {withUser(own, "crowd:"+secretWord), "", "raise its max_connections"},
 		"no TLS":                {"postgres://guest@" + withoutTLS(t) + "/parley?sslmode=verify-full", "", "the server offers no TLS, which sslmode of the URL demands"},
 		"another database":      {server.URL("nothing"), "", "the server has no such database: create it with `createdb`"},
 		"wrong password":        {withUser(own, "guest:not-"+secretWord), "", "the server refuses this user or its password"},
@@ -59,6 +62,9 @@ func TestOpeningExplainsWhatIsWrong(t *testing.T) {
 		}
 		if text := err.Error(); !strings.Contains(text, c.want) || strings.Contains(text, secretWord) {
 			t.Errorf("%s: %s", name, text)
+		}
+		if passes := name == "another host" || name == "too many connections"; errors.Is(err, ErrUnreachable) != passes {
+			t.Errorf("%s: a later attempt may succeed: %t", name, !passes)
 		}
 	}
 }

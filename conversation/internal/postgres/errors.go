@@ -27,6 +27,7 @@ const (
 	WrongPassword        = "28P01"
 	NotAuthorized        = "28000" // pg_hba.conf has no line that lets this user in
 	NoPrivilege          = "42501"
+	ProtocolViolation    = "08P01" // how PgBouncer answers whatever it refuses
 	DataCorrupted        = "XX001"
 	IndexCorrupted       = "XX002"
 

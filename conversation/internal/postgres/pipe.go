@@ -61,7 +61,7 @@ func (c *Connector) Pipe(ctx context.Context) (*Pipe, error) {
 		return nil, err
 	}
 	p := &Pipe{pgx: raw, statements: c.statements}
-	if c.config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+	if c.config.DefaultQueryExecMode == Prepared {
 		p.prepared = map[string]*pgconn.StatementDescription{}
 	}
 	p.connections = sql.OpenDB(strands{p})

@@ -16,6 +16,12 @@ import (
 // Config says how to connect to a database.
 type Config = pgx.ConnConfig
 
+// The ways to execute statements that a config can have beside others of pgx, see Config.DefaultQueryExecMode.
+const (
+	Prepared   = pgx.QueryExecModeCacheStatement // the server keeps prepared statements for its connection; the default
+	Unprepared = pgx.QueryExecModeCacheDescribe
+)
+
 // Connector opens connections for sql.OpenDB.
 type Connector struct {
 	config     *Config

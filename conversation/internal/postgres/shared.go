@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Shared executes short reads of many goroutines on one connection. Reads that come during a round trip are sent
@@ -52,7 +50,7 @@ func (c *Connector) Shared() *Shared {
 	config := c.config.Copy()
 	config.RuntimeParams["statement_timeout"] = fmt.Sprint(sharedStatement.Milliseconds())
 	s := &Shared{connector: &Connector{config: config, statements: c.statements}}
-	s.closed = config.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
+	s.closed = config.DefaultQueryExecMode != Prepared
 	s.reads = sql.OpenDB(sharedReads{s})
 	s.reads.SetMaxIdleConns(maxTogether) // each takes a few bytes of memory
 	return s
