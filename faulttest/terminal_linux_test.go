@@ -16,20 +16,27 @@ import (
 	"parley/llm/llmtest"
 )
 
-// terminal is `gateway run` in a pseudo-terminal, in which a test types.
+// terminal is a gateway in a pseudo-terminal, in which a test types.
 type terminal struct {
 	*world
-	keys   io.Writer
+	cmd    *exec.Cmd
+	keys   io.WriteCloser
 	screen *clitest.Screen
 	ended  chan struct{} // closed when the gateway has ended
 }
 
-// openTerminal starts the gateway in a terminal and waits for its prompt.
+// openTerminal starts `gateway run` in a terminal and waits for its prompt.
 func (w *world) openTerminal() *terminal {
 	w.t.Helper()
+	return w.openTerminalWith("run")
+}
+
+// openTerminalWith is openTerminal for another subcommand.
+func (w *world) openTerminalWith(subcommand string) *terminal {
+	w.t.Helper()
 	user, program := clitest.OpenPTY(w.t, 72, 30)
-	s := &terminal{world: w, keys: user, screen: clitest.NewScreen(72, 30), ended: make(chan struct{})}
-	cmd := exec.Command(gatewaytest.Binary(w.t), "run", "-c", w.gw.Config)
+	cmd := exec.Command(gatewaytest.Binary(w.t), subcommand, "-c", w.gw.Config)
+	s := &terminal{world: w, cmd: cmd, keys: user, screen: clitest.NewScreen(72, 30), ended: make(chan struct{})}
 	cmd.Dir, cmd.Env = w.gw.Dir, append(w.gw.Environ(), "TERM=xterm", "NO_COLOR=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, w.gw.Log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -153,6 +160,33 @@ func TestStopSettlesTheWaitingMessageToo(t *testing.T) {
 	held.Open()
 	s.types("third\r")
 	s.sees("third\n›")
+}
+
+// TestClosedTerminalEndsItsGatewayInOrder closes the terminal while an answer is written: the answer is finished and
+// stored. A SIGHUP alone does not end a daemon, whose terminal is still there.
+func TestClosedTerminalEndsItsGatewayInOrder(t *testing.T) {
+	t.Parallel()
+	for _, subcommand := range []string{"run", "chat"} {
+		t.Run(subcommand, func(t *testing.T) {
+			w := newWorld(t, settings{})
+			held := w.holdModel("wait")
+			s := w.openTerminalWith(subcommand)
+			if subcommand == "run" {
+				w.must(s.cmd.Process.Signal(syscall.SIGHUP))
+				s.types("hello\r")
+				s.sees("re hello")
+				s.awaitPrompt()
+			}
+			s.types("wait\r")
+			w.awaitReached("the model call", held)
+			w.must(s.keys.Close())
+			held.Open()
+			waittest.Receive(t, s.ended, "the end of the gateway")
+			if n := w.count(`SELECT count(*) FROM messages WHERE role = 'assistant' AND content LIKE '%re wait%'`); n != 1 || !s.cmd.ProcessState.Exited() {
+				t.Errorf("%d answers are stored, and the gateway ended with %s", n, s.cmd.ProcessState)
+			}
+		})
+	}
 }
 
 // TestTerminalShowsALinkThatSignsIn takes the link from the screen. It appears nowhere else.

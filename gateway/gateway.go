@@ -34,6 +34,7 @@ import (
 	"parley/conversation/toolstate"
 	"parley/embedding"
 	"parley/httpserver"
+	"parley/internal/clock"
 	"parley/llm"
 	"parley/metrics"
 	"parley/sessions"
@@ -79,7 +80,8 @@ type Gateway struct {
 
 	toldRoom atomic.Value // what warnOfRoom has said last
 
-	stopHealth func() // stops answering `gateway health`; nil: nothing answers
+	stopHealth  func() // stops answering `gateway health`; nil: nothing answers
+	stopHangups func() // ends ignoreHangups; nil: SIGHUP is not ignored
 }
 
 // served is a channel in service, with the sender of its replies.
@@ -150,7 +152,11 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	for _, problem := range append(cfg.Exposed(origins), origins.Unused()...) {
 		g.log.Warn("configuration", "problem", problem)
 	}
+	if o.Daemon {
+		g.stopHangups = g.ignoreHangups()
+	}
 	if err := g.openStore(ctx, o); err != nil {
+		g.Close()
 		return nil, err
 	}
 	g.shareFeed()
@@ -194,8 +200,22 @@ func (g *Gateway) openStore(ctx context.Context, o Options) (err error) {
 	store.Log = g.log
 	store.Node.URL, store.Node.Version, store.Node.Command = nodeURL(g.cfg.HTTP.Address()), o.Version, nodeCommand(o)
 	g.store, err = conversation.Open(ctx, store)
+	outage := channels.NewOutage(g.log)
+	for errors.Is(err, conversation.ErrUnreachable) && o.Daemon && o.Terminal == nil { // a person at a terminal is shown the error
+		outage.Failed("", channels.Trouble{Level: slog.LevelError, Text: "database can't be reached, the gateway starts when it can"}, "error", err)
+		if err := clock.Sleep(ctx, databaseRetry); err != nil {
+			return err
+		}
+		g.store, err = conversation.Open(ctx, store)
+	}
+	if err == nil {
+		outage.Succeeded("", "database reached")
+	}
 	return err
 }
+
+// databaseRetry is the pause between two attempts to open a database whose server can't be reached.
+const databaseRetry = 2 * time.Second
 
 // StoreConfig returns how a process that has a configuration opens the database at path.
 func StoreConfig(cfg config.Config, path string) conversation.Config {
@@ -383,6 +403,9 @@ func (g *Gateway) deliver(replies []conversation.Delivery) {
 
 // Close closes the database, which releases the session locks of this process.
 func (g *Gateway) Close() {
+	if g.stopHangups != nil {
+		g.stopHangups()
+	}
 	if g.stopHealth != nil {
 		g.stopHealth()
 	}
@@ -390,6 +413,9 @@ func (g *Gateway) Close() {
 		g.servers.Close()
 	}
 	g.budgets.Close()
+	if g.store == nil {
+		return
+	}
 	if err := g.store.Close(); err != nil {
 		g.log.Error("database not closed cleanly", "error", err)
 	}

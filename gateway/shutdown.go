@@ -27,11 +27,31 @@ func (l *lastSignal) isRepeat(kind os.Signal, at time.Time) bool {
 	return false
 }
 
+// ignoreHangups logs each SIGHUP until stop is called, and does nothing else. A daemon outlives the terminal it was
+// started from. A chat in that terminal ends with its input.
+func (g *Gateway) ignoreHangups() (stop func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		for range hangups {
+			g.log.Info("signal ignored; SIGTERM ends the gateway", "signal", syscall.SIGHUP.String())
+		}
+	}()
+	return func() {
+		signal.Stop(hangups) // nothing is sent to hangups afterwards
+		close(hangups)
+	}
+}
+
 // onSignals calls first on the first SIGTERM or SIGINT and second on the next. A
-// third one kills the process. Repeats do not count, see SignalRepeat.
+// third one kills the process. Repeats do not count, see SignalRepeat. To a gateway that is only a chat, SIGHUP is
+// such a signal, too: its terminal is gone.
 func (g *Gateway) onSignals(first, second func()) (stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	if g.stopHangups == nil {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
 		var last lastSignal
