@@ -16,10 +16,11 @@ import (
 // waits long.
 
 const (
-	choreDelay = time.Second            // from a write until the chores run
-	choreMost  = 150 * time.Millisecond // the maximum length of a transaction while no write of this process waits
-	choreStep  = 25 * time.Millisecond  // the pause between two transactions, for other processes, which retry every 100 ms
-	choreRetry = 5 * time.Second        // from a failure until the next attempt
+	choreDelay = time.Second           // from a write until the chores run
+	choreMost  = 10 * time.Millisecond // after this time a transaction is committed; a write that waits ends it sooner
+	choreStep  = 25 * time.Millisecond // the pause between two transactions, for other processes, which retry every 100 ms
+	choreShare = 10                    // while this process writes, the pause is this many times as long as the transaction was
+	choreRetry = 5 * time.Second       // from a failure until the next attempt
 )
 
 // Chore is a background task. The package to which it belongs passes it to Open.
@@ -120,8 +121,11 @@ func (d *DB) FinishChores(ctx context.Context) (stuck []string, err error) {
 	for {
 		done := false
 		err := d.Write(ctx, func(ctx context.Context, tx Tx) (err error) {
-			done, err = d.StepChore(ctx, tx)
-			return err
+			for end := time.Now().Add(choreMost); ; {
+				if done, err = d.StepChore(ctx, tx); done || err != nil || time.Now().After(end) {
+					return err
+				}
+			}
 		})
 		switch {
 		case IsDamaged(err) && d.chores.passDamageInTurn(err):
@@ -177,6 +181,7 @@ type background struct {
 
 	group   *committer
 	resting bool        // no chore has work until the next write
+	wrote   bool        // this process has written since the last transaction of the chores
 	failing bool        // the last chore failed
 	stopped bool        // StopChores was called
 	timer   *time.Timer // calls run
@@ -199,8 +204,9 @@ func (b *background) exclude(ctx context.Context, tx Tx, wait bool) (free bool, 
 	return b.lock(ctx, tx, wait)
 }
 
-// wake starts the timer if it is not running. The caller must have the turn.
+// wake notes a write, and starts the timer if it is not running. The caller must have the turn.
 func (b *background) wake() {
+	b.wrote = true
 	if b.resting {
 		b.resting = false
 		b.timer.Reset(choreDelay)
@@ -227,14 +233,14 @@ func (b *background) run() {
 // runSteps runs several steps in one transaction, which is cheaper than one for each, and
 // ends as soon as a write waits for the turn. It returns when the next call is due; 0 = never.
 func (b *background) runSteps() (next time.Duration) {
-	done := false
+	done, began := false, time.Now()
 	err := b.group.transact(write{work: ofChores(func(ctx context.Context, tx Tx) (err error) {
 		if free, err := b.exclude(ctx, tx, false); err != nil || !free {
 			done = !free // another process runs the chores
 			return err
 		}
-		for end := time.Now().Add(choreMost); ; {
-			if done, err = b.list.step(ctx, tx); done || err != nil || b.group.wanted() || time.Now().After(end) {
+		for {
+			if done, err = b.list.step(ctx, tx); done || err != nil || b.group.wanted() || time.Since(began) > choreMost {
 				return err
 			}
 		}
@@ -258,6 +264,17 @@ func (b *background) runSteps() (next time.Duration) {
 		return choreRetry
 	case done:
 		return 0
+	}
+	return b.pause(time.Since(began))
+}
+
+// pause returns the pause after a transaction of the chores that took this long with its commit. While this process
+// writes, the chores take a tenth of the time, whatever a commit costs on this disk.
+func (b *background) pause(took time.Duration) time.Duration {
+	busy := b.wrote || b.group.wanted()
+	b.wrote = false
+	if busy {
+		return max(choreStep, choreShare*took)
 	}
 	return choreStep
 }
@@ -299,7 +316,7 @@ var ErrStuck = errors.New("stopped until the next start")
 func (b *background) finish() {
 	b.timer.Stop()
 	for range 10 {
-		if b.runSteps() != choreStep {
+		if next := b.runSteps(); next == 0 || next == choreRetry {
 			return
 		}
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	maxRows  = 200     // the maximum number of rows that are deleted in one transaction
-	maxBytes = 4 << 20 // the maximum number of bytes of their texts and files; the last message may exceed it
+	maxRows  = 25        // the maximum number of rows that are deleted in one step
+	maxBytes = 256 << 10 // the maximum number of bytes of their texts and files; the last message may exceed it
 )
 
 // Step deletes some rows of deleted conversations: messages first, and the conversation itself
@@ -77,7 +77,7 @@ func sweepConversation(ctx context.Context, tx db.Tx, id int64, left *budget) er
 	return wordindex.ScheduleScrub(ctx, tx)
 }
 
-// lastToSweep returns the seq up to which messages are deleted in this transaction, and subtracts them
+// lastToSweep returns the seq up to which messages are deleted in this step, and subtracts them
 // from the budget.
 func lastToSweep(ctx context.Context, tx db.Tx, id int64, left *budget) (last int64, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT seq, `+rows.MessageBytes+` FROM messages WHERE conversation_id = ? ORDER BY seq`, id)

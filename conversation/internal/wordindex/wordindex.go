@@ -32,7 +32,10 @@ func UpdateChores(path string) []db.Chore {
 	if db.IsURL(path) {
 		return []db.Chore{{Name: ChoreName, Step: updateListed}}
 	}
-	return []db.Chore{{Name: ChoreName, Step: update, Skip: skip}, {Name: RanksChoreName, Step: updateRanks, Skip: skipRanks}}
+	return []db.Chore{
+		{Name: ChoreName, Step: merging("messages_fts", update), Skip: skip},
+		{Name: RanksChoreName, Step: merging("messages_ranks", updateRanks), Skip: skipRanks},
+	}
 }
 
 // ScrubChore returns the chore that removes deleted words from the index. In the list of chores it must come after those that
@@ -42,8 +45,8 @@ func ScrubChore() db.Chore {
 }
 
 const (
-	batchRows  = 200       // the maximum number of messages in one transaction, so that no write waits long
-	batchBytes = 512 << 10 // the maximum number of bytes of their text; a longer message is added alone
+	batchRows  = 50       // the maximum number of messages in one step, so that no write waits long
+	batchBytes = 64 << 10 // the maximum number of bytes of their text; a longer message is added alone
 )
 
 // update adds the oldest messages that are missing in the table of words, as many as fit into a transaction. done reports that
