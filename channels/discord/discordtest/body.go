@@ -43,8 +43,8 @@ func (r *request) read(w http.ResponseWriter) error {
 	switch {
 	case tooLarge(err):
 		return TooLarge
-	case err != nil:
-		return InvalidJSON
+	case err != nil: // the client died while it sent the body
+		return err
 	case len(raw) == 0 && kind != "":
 		return InvalidJSON
 	case len(raw) == 0:
@@ -65,8 +65,11 @@ func tooLarge(err error) bool {
 
 func (r *request) readForm() error {
 	if err := r.ParseMultipartForm(maxRequest); err != nil {
-		if tooLarge(err) {
+		switch {
+		case tooLarge(err):
 			return TooLarge
+		case errors.Is(err, io.ErrUnexpectedEOF): // the client died
+			return err
 		}
 		return invalid("_type", "FORM_INVALID", "%v", err)
 	}
