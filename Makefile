@@ -92,8 +92,8 @@ test-postgres: ## run the store's short tests on PostgreSQL, and kill the gatewa
 	PARLEY_TEST_DATABASE=postgres $(TEST) -timeout 30m -short -run '$(LOOP_STORED)' ./agentloop
 	PARLEY_TEST_DATABASE=postgres $(TEST) -timeout 30m $(WAITING) -run '$(KILL_POINTS)' ./faulttest
 
-torture: ## kill the gateway, its backups and its restores five hundred times each, with the checks of the tests (takes long)
-	FAULT_KILLS=500 $(TEST) -count=1 -v -timeout 3h -run 'KilledAtRandom|KilledAtAnyMoment' ./faulttest
+torture: ## kill the gateway, its backups and its restores five hundred times each and at each write, and fail the power a thousand times (takes long)
+	FAULT_KILLS=500 FAULT_POWER=1000 FAULT_POINTS=all $(TEST) -count=1 -v -timeout 6h -run 'KilledAtRandom|KilledAtAnyMoment|PowerFails|KilledBeforeEach|KilledAroundEach' ./faulttest
 
 torture-cluster: ## break parts of a cluster of gateways on PostgreSQL a hundred times each (takes long)
 	FAULT_CLUSTER_ROUNDS=100 $(TEST) -count=1 -v -timeout 6h -run '^TestCluster' ./faulttest

@@ -12,6 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
+	runWatched()
 	// The tests wait most of the time; -parallel sets another number.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -18,6 +18,9 @@ func (w *world) run(stdin io.Reader, args ...string) *gatewaytest.Process {
 	w.mu.Lock()
 	w.process++
 	w.mu.Unlock()
+	if w.launch != nil {
+		return w.launch(stdin, args...)
+	}
 	return w.gw.Run(stdin, args...)
 }
 

@@ -2,6 +2,7 @@ package faulttest
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ type world struct {
 	gw       *gatewaytest.Gateway
 	model    *llmtest.Server // of gw
 	refusals int             // calls that the test makes the model's API refuse
+
+	// launch starts a subcommand; nil: as gw.Run does.
+	launch func(stdin io.Reader, args ...string) *gatewaytest.Process
 
 	mu      sync.Mutex
 	process int              // number of the latest process, from 1
