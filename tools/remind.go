@@ -95,6 +95,9 @@ func (r remind) add(ctx context.Context, arguments json.RawMessage) (string, err
 	if errors.Is(err, reminders.ErrFull) {
 		return "", fmt.Errorf("this chat has %d reminders, and there is no room for more: delete some first", reminders.MaxReminders)
 	}
+	if errors.Is(err, reminders.ErrOver) {
+		return "Set. It was due already, and the person was reminded.", nil
+	}
 	if err != nil {
 		return "", errors.New("the reminder can't be stored now")
 	}

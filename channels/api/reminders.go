@@ -29,7 +29,7 @@ func (c *Channel) reminderOperations() []operation {
 			DefaultStatus: http.StatusCreated,
 			Summary:       "Set a reminder",
 			Description: "When it is due, its text becomes a message of the session, which the model answers; the session's events tell of it. " +
-				"Times that are missed while the gateway is off give one message. A repeat with the same Idempotency-Key sets nothing more while the reminder is there.",
+				"Times that are missed while the gateway is off give one message. A repeat with the same Idempotency-Key sets nothing more.",
 			Errors: []int{http.StatusBadRequest, http.StatusForbidden, http.StatusConflict},
 		}, c.setReminder),
 		endpoint(c, huma.Operation{
@@ -118,6 +118,9 @@ func (c *Channel) setReminder(ctx context.Context, in *setReminder) (*oneReminde
 	set, err := c.Reminders.Add(ctx, conversation.Inbound{Key: key, Sender: conversation.Sender{ID: ChannelName}}, call, wanted)
 	if errors.Is(err, reminders.ErrFull) {
 		return nil, problem(http.StatusConflict, "The session has %d reminders, and there is no room for more: delete some first.", reminders.MaxReminders)
+	}
+	if errors.Is(err, reminders.ErrOver) {
+		return nil, problem(http.StatusConflict, "The reminder of this Idempotency-Key was due already.")
 	}
 	if err == nil && !in.asksFor(set, wanted) {
 		err = conversation.ErrReused

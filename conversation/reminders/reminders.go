@@ -53,9 +53,12 @@ func (r *Reminders) Added() <-chan struct{} { return r.added }
 // ErrFull says that a session has MaxReminders.
 var ErrFull = errors.New("there is no room for another reminder")
 
+// ErrOver says that the reminder of a call was due already, and is not repeated.
+var ErrOver = errors.New("the reminder was due already")
+
 // Add stores a reminder for the session and the person of a message, and returns it with its
 // number. The reply to it goes where the reply to the message goes. Another Add with the same
-// call, if that is not "", returns the reminder that the first one stored.
+// call, if that is not "", returns the reminder that the first one stored, or ErrOver.
 func (r *Reminders) Add(ctx context.Context, asked conversation.Inbound, call string, wanted Reminder) (added Reminder, err error) {
 	now := r.store.Now()
 	err = r.db.Write(ctx, func(ctx context.Context, tx db.Tx) error {
@@ -63,6 +66,14 @@ func (r *Reminders) Add(ctx context.Context, asked conversation.Inbound, call st
 		if err != nil || call != "" && len(list) > 0 {
 			added = first(list)
 			return err
+		}
+		var over int
+		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM inbox WHERE channel = ? AND source_id = ?`, asked.Channel(), sourceOnce(call)).
+			Scan(&over); err != nil {
+			return err
+		}
+		if over > 0 {
+			return ErrOver
 		}
 		session, _, err := rows.EnterSession(ctx, tx, string(asked.Key), "", db.Millis(now))
 		if err != nil {
@@ -208,17 +219,24 @@ const late = 2 * time.Minute
 // message returns the message that a reminder becomes when it is due.
 func (r row) message(now time.Time) conversation.Inbound {
 	next, _ := r.Schedule.Next(now)
+	source := fmt.Sprintf("reminder %d, %d", r.id, r.Next.UnixMilli())
 	if r.Schedule.Rule == "" {
 		next = time.Time{}
+		if r.call != "" {
+			source = sourceOnce(r.call)
+		}
 	}
 	return conversation.Inbound{
 		Key: r.origin, Account: r.account, Address: r.address, Sender: r.Person, Group: r.group,
-		SourceID: fmt.Sprintf("reminder %d, %d", r.id, r.Next.UnixMilli()),
-		Text:     r.words(now), At: now, NeverCommand: true,
+		SourceID: source, Text: r.words(now), At: now, NeverCommand: true,
 		Options:  conversation.RunOptions{Reminder: r.Number, Metadata: metadata.Object(fmt.Sprintf(`{"reminder":"%d"}`, r.Number))},
 		Reminder: schedule.Occurrence{Reminder: r.id, Due: r.Next, Next: next},
 	}
 }
+
+// sourceOnce returns the source ID of the only message of a reminder that a call has stored. Its row is deleted when it is due, so
+// that Add recognizes a repeated call by the message.
+func sourceOnce(call string) string { return "reminder " + call }
 
 // words returns the text of a message. The model reads it, and people in the transcript.
 func (r row) words(now time.Time) string {
@@ -241,12 +259,13 @@ type row struct {
 	origin  conversation.Key
 	address string
 	group   bool
+	call    string // that stored it; "" = none
 }
 
 // read returns the reminders that meet a condition, the next one first.
 func read(ctx context.Context, q db.Querier, condition string, args ...any) ([]row, error) {
 	found, err := q.QueryContext(ctx, `
-		SELECT id, (SELECT key FROM sessions WHERE id = session_id), number, account, origin, address, person, name, in_group, text, zone, starts_at, rule, next_at
+		SELECT id, (SELECT key FROM sessions WHERE id = session_id), number, account, origin, address, person, name, in_group, text, zone, starts_at, rule, next_at, coalesce(call, '')
 		FROM reminders WHERE `+condition+` ORDER BY next_at, id`, args...)
 	if err != nil {
 		return nil, err
@@ -258,7 +277,7 @@ func read(ctx context.Context, q db.Querier, condition string, args ...any) ([]r
 		var zone string
 		var starts, next int64
 		if err := found.Scan(&r.id, &r.Session, &r.Number, &r.account, &r.origin, &r.address, &r.Person.ID, &r.Person.Name, &r.group,
-			&r.Text, &zone, &starts, &r.Schedule.Rule, &next); err != nil {
+			&r.Text, &zone, &starts, &r.Schedule.Rule, &next, &r.call); err != nil {
 			return nil, err
 		}
 		in, err := schedule.Zone(zone)

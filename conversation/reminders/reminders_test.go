@@ -167,6 +167,22 @@ func TestRepeatedCallSetsOneReminder(t *testing.T) {
 	}
 }
 
+// A call that is repeated after its reminder was due, and perhaps answered, sets no second one either.
+func TestRepeatedCallSetsNoReminderThatWasDue(t *testing.T) {
+	t.Parallel()
+	s, clock := newStore(t)
+	r := reminders.New(s)
+	add(t, r, "key", "call Ben", "")
+	clock.Pass(time.Hour)
+	if got := accepted(t, s, due(t, r)); len(got) != 1 {
+		t.Fatalf("accepted %+v", got)
+	}
+	_, err := r.Add(t.Context(), ask(), "key", reminders.Reminder{Text: "call Ben", Schedule: schedule.Schedule{Start: clock.Now()}, Next: clock.Now()})
+	if list := due(t, r); !errors.Is(err, reminders.ErrOver) || len(list) > 0 {
+		t.Errorf("it is due again: %+v, %v", list, err)
+	}
+}
+
 func TestRemindersOfASessionAreLimited(t *testing.T) {
 	t.Parallel()
 	s, _ := newStore(t)
