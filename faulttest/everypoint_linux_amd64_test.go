@@ -58,7 +58,7 @@ func newJobWorld(t *testing.T) *jobWorld {
 	j.model.Quiet()
 	j.model.Reply(j.answer)
 	j.p = j.startServing()
-	j.doJob(func() {}) // from now on the gateway knows the server's tools
+	j.doJob(func(int) {}) // from now on the gateway knows the server's tools
 	return j
 }
 
@@ -100,9 +100,10 @@ func (j *jobWorld) answer(c llmtest.Call) llmtest.Answer {
 	return llmtest.Answer{Text: "done, " + job, Pieces: 5, ChunkDelay: 450 * time.Millisecond}
 }
 
-// doJob gives the next job, and starts the gateway again when it dies, until the job is done. die is called before the job is
-// given, and decides when the gateway dies. It returns how often it died, and checks that all was done once.
-func (j *jobWorld) doJob(die func()) (deaths int) {
+// doJob gives the next job, and starts the gateway again when it dies, until the job is done. It calls prepare with 0 before the job
+// is given, and with the number of deaths before each further start: prepare decides when the gateway dies. doJob returns how often
+// it died, and checks that all was done once.
+func (j *jobWorld) doJob(prepare func(deaths int)) (deaths int) {
 	j.t.Helper()
 	j.job++
 	chat, job := j.job, fmt.Sprintf("job%d", j.job)
@@ -112,14 +113,15 @@ func (j *jobWorld) doJob(die func()) (deaths int) {
 	}
 	hash := sha256.Sum256(data)
 	j.files = append(j.files, hex.EncodeToString(hash[:]))
-	die()
+	prepare(0)
 	j.telegram.Say(telegramtest.Private(person(chat)), person(chat), job, telegramtest.WithDocument("plan.bin", "application/octet-stream", data))
 	var due []string // replies that may come again
 	gatewaytest.Await(j.t, job, func() bool {
 		if j.p.HasEnded() {
 			deaths++
-			j.disk.strikeAt(0)
+			j.disk.spare()
 			j.awaitClosedConnections()
+			prepare(deaths)
 			due = append(due, j.dueNow()...)
 			gatewaytest.Await(j.t, "the end of the server", func() bool { return len(mcptest.Alive(j.folder)) == 0 })
 			j.p = j.start()
@@ -207,7 +209,7 @@ func (j *jobWorld) expectDone(chat int, job string, due []string) {
 // end stops the gateway, and checks the database.
 func (j *jobWorld) end() {
 	j.t.Helper()
-	j.disk.strikeAt(0)
+	j.disk.spare()
 	j.p.Stop()
 	j.expectClean()
 	db := openSQLite(j.t, j.gw.Database)
@@ -304,14 +306,59 @@ func everyPoint(t *testing.T, sample, most int, at func(point int) bool) {
 	t.Logf("every %d. of %d points", step, point-1)
 }
 
+// writesOfJob returns how many writes and syncs a job takes.
+func (j *jobWorld) writesOfJob() int {
+	j.t.Helper()
+	j.disk.strikeAt(0)
+	j.doJob(func(int) {})
+	return j.disk.written()
+}
+
 // TestKilledBeforeEachWrite kills the gateway before each write and sync of a job.
 func TestKilledBeforeEachWrite(t *testing.T) {
 	t.Parallel()
 	j := newJobWorld(t)
-	j.disk.strikeAt(0)
-	j.doJob(func() {})
-	everyPoint(t, 8, j.disk.written(), func(point int) bool {
-		return j.doJob(func() { j.disk.strikeAt(point) }) > 0
+	everyPoint(t, 8, j.writesOfJob(), func(point int) bool {
+		return j.doJob(func(deaths int) {
+			if deaths == 0 {
+				j.disk.strikeAt(point)
+			}
+		}) > 0
+	})
+	j.end()
+}
+
+// TestKilledBeforeEachWriteOfTheNextStart kills the gateway somewhere in a job, and then before each write and sync of the start
+// after that, and of the rest of the job.
+func TestKilledBeforeEachWriteOfTheNextStart(t *testing.T) {
+	t.Parallel()
+	j := newJobWorld(t)
+	writes := j.writesOfJob()
+	everyPoint(t, 4, writes, func(point int) bool {
+		return j.doJob(func(deaths int) {
+			switch deaths {
+			case 0:
+				j.disk.strikeAt(1 + rand.IntN(writes/2))
+			case 1:
+				j.disk.strikeAt(point)
+			}
+		}) > 1
+	})
+	j.end()
+}
+
+// TestPowerFailsBeforeEachWrite fails the power before each write and sync of a job: no tool that must not is called twice, either.
+func TestPowerFailsBeforeEachWrite(t *testing.T) {
+	t.Parallel()
+	j := newJobWorld(t)
+	everyPoint(t, 6, j.writesOfJob(), func(point int) bool {
+		return j.doJob(func(deaths int) {
+			if deaths == 0 {
+				j.disk.strikeAt(point)
+			} else {
+				j.disk.failPower(tornAt(point))
+			}
+		}) > 0
 	})
 	j.end()
 }
@@ -324,7 +371,11 @@ func TestKilledAroundEachCall(t *testing.T) {
 			t.Parallel()
 			j := newJobWorld(t)
 			everyPoint(t, 4, 9, func(point int) bool {
-				return j.doJob(func() { j.gate.strikeAt(point, taken, j.p.Kill) }) > 0
+				return j.doJob(func(deaths int) {
+					if deaths == 0 {
+						j.gate.strikeAt(point, taken, j.p.Kill)
+					}
+				}) > 0
 			})
 			j.end()
 		})

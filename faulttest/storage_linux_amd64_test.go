@@ -24,12 +24,11 @@ type storage struct {
 	folder       string
 	ignoresSyncs bool
 
-	mu     sync.Mutex
-	root   *inode
-	calls  int           // writes and syncs since the latest call of strikeAt
-	at     int           // the one before which the process is killed; 0: none
-	struck chan struct{} // closed when it was
-	last   string        // the call before which it was
+	mu    sync.Mutex
+	root  *inode
+	calls int    // writes and syncs since the latest call of strikeAt
+	at    int    // the one before which the process is killed; 0: none
+	last  string // the latest call before which it was
 }
 
 // inode is a file or a folder.
@@ -110,12 +109,20 @@ func (n *inode) read() {
 	}
 }
 
-// strikeAt has the process killed before its n-th write or sync from now on. struck is closed then.
-func (s *storage) strikeAt(n int) (struck <-chan struct{}) {
+// strikeAt has the process killed before its n-th write or sync from now on; 0: not at all.
+func (s *storage) strikeAt(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls, s.at, s.struck = 0, n, make(chan struct{})
-	return s.struck
+	s.calls, s.at = 0, n
+}
+
+// spare lets all processes live from now on, and reports whether one was killed before.
+func (s *storage) spare() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	struck := s.at > 0 && s.calls >= s.at
+	s.at = 0
+	return struck
 }
 
 // decide is called before each system call of the processes.
@@ -134,7 +141,6 @@ func (s *storage) decide(c *systemCall) verdictOnCall {
 		if err := unix.Kill(processOf(c.thread), unix.SIGKILL); err != nil {
 			s.w.t.Errorf("kill the gateway before %s: %v", what, err)
 		}
-		close(s.struck)
 	}
 	if s.at > 0 && s.calls >= s.at {
 		return callNeverEnd
@@ -500,12 +506,10 @@ func (c *systemCall) path(at, name uint64) string {
 }
 
 // awaitStrike waits until the process was killed before the call that strikeAt has named.
-func (s *storage) awaitStrike(p *gatewaytest.Process, struck <-chan struct{}) {
+func (s *storage) awaitStrike(p *gatewaytest.Process) {
 	s.w.t.Helper()
 	gatewaytest.Await(s.w.t, "the end of the gateway before one of its writes", p.HasEnded)
-	select {
-	case <-struck:
-	default:
+	if !s.spare() {
 		s.w.t.Fatalf("the gateway ended by itself: %s", p.Stderr)
 	}
 }
