@@ -88,7 +88,7 @@ var elsewhere = regexp.MustCompile(`(?:url\(|@import|import\(|fetch\(|src=)\s*["
 // No style and no script asks another host for anything.
 func TestAssetsNeedNoOtherHost(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"base.css", "chat/chat.css", "theme.js", "code.js", "math.js", "time.js", "vendor/katex/katex.css", "chat/main.js", "chat/stream.js", "chat/composer.js", "chat/files.js", "chat/commands.js", "chat/controls.js", "chat/list.js", "chat/changes.js", "chat/removal.js", "chat/toast.js", "chat/patch.js", "chat/keys.js", "chat/unsent.js",
+	for _, name := range []string{"base.css", "chat/chat.css", "theme.js", "code.js", "math.js", "time.js", "press.js", "vendor/katex/katex.css", "chat/main.js", "chat/stream.js", "chat/composer.js", "chat/files.js", "chat/commands.js", "chat/controls.js", "chat/list.js", "chat/changes.js", "chat/removal.js", "chat/toast.js", "chat/patch.js", "chat/keys.js", "chat/unsent.js",
 		"console/console.css", "console/plots.js", "console/log.js", "vendor/uplot/uplot.js", "vendor/uplot/uplot.css"} {
 		if found := elsewhere.FindString(get(t, pages.URL(name), "").Body.String()); found != "" {
 			t.Errorf("%s has %s", name, strings.TrimSpace(found))

@@ -29,6 +29,8 @@ export function startComposer(talk) {
   };
   const files = startFiles(form, field, trouble);
   const completion = startCompletion(field);
+  const submitted = []; // messages that are not yet kept among the unsent ones
+  let keeping = Promise.resolve();
   const conversation = () => talk.dataset.at.split("/")[0]; // that the page shows; "" for a new chat
   const editing = startEditing(field, conversation, grow, trouble);
   const unsent = startUnsent(url, restore);
@@ -46,7 +48,7 @@ export function startComposer(talk) {
   // saveDraft keeps what is written for a reload of the page. A message that is not yet kept as
   // an unsent one is still a draft.
   function saveDraft() {
-    if (!editing.seq() && form.ariaBusy !== "true") keep(draftKey(), field.value);
+    if (!editing.seq()) keep(draftKey(), [...submitted.map(({ text }) => text), field.value].filter(Boolean).join("\n\n"));
   }
 
   function grow() {
@@ -59,11 +61,11 @@ export function startComposer(talk) {
 
   // submit keeps what is written, and the files with it, among the unsent messages, from where
   // it is sent. The field is free for the next one at once.
-  async function submit() {
+  function submit() {
     const text = field.value.trim();
     const seq = editing.seq();
     const picked = seq ? [] : files.picked();
-    if ((!text && !picked.length) || form.ariaBusy === "true") return;
+    if (!text && !picked.length) return;
     const message = { id: newID(), text, seq, of: editing.of(), files: picked.map(({ file }) => file) };
     form.ariaBusy = "true";
     trouble("");
@@ -72,9 +74,15 @@ export function startComposer(talk) {
     else field.value = "";
     files.drop(picked);
     grow();
+    submitted.push(message);
+    keeping = keeping.then(() => keepUnsent(message));
+  }
+
+  async function keepUnsent(message) {
     const lost = await unreadable(message.files);
     if (!lost) await unsent.keep(message);
-    form.ariaBusy = "false";
+    submitted.shift();
+    form.ariaBusy = String(submitted.length > 0);
     if (lost) {
       restore(message);
       trouble(lost);

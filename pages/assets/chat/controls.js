@@ -2,6 +2,7 @@
 // and loading earlier messages.
 
 import { copy, dress } from "../code.js";
+import { released } from "../press.js";
 
 export function startControls() {
   drawer();
@@ -93,6 +94,7 @@ function earlier() {
     near.disconnect();
     try {
       const page = new DOMParser().parseFromString(await (await fetch(link.href)).text(), "text/html");
+      await released();
       const more = [...page.getElementById("messages").children].filter((entry) => !document.getElementById(entry.id));
       const below = scroll.scrollHeight - scroll.scrollTop;
       list.prepend(...more);

@@ -1,5 +1,7 @@
 // Shows how far an import is, which goes on in the gateway whether this page is open or not.
 
+import { released } from "../press.js";
+
 const interval = 1000; // milliseconds
 
 export function followImport(status) {
@@ -13,6 +15,7 @@ async function look(status) {
     return;
   }
   const { html } = await answer.json();
+  await released();
   const fresh = document.createElement("div");
   fresh.innerHTML = html;
   if (!fresh.querySelector("[data-under-way]")) {

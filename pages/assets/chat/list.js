@@ -1,6 +1,7 @@
 // The list of chats: groups by day, further pages, a menu for each chat, and several
 // chats at once. The lines come from the server, in the order of their last use.
 
+import { released } from "../press.js";
 import { midnight } from "../time.js";
 import { Changes } from "./changes.js";
 import { isComposing } from "./keys.js";
@@ -161,6 +162,7 @@ async function load(link) {
     const answer = await fetch(link.href, { headers: { Accept: "application/json" } });
     if (!answer.ok) throw new Error(answer.statusText);
     const page = await answer.json();
+    await released();
     const holder = document.createElement("template");
     holder.innerHTML = page.html;
     older[name].push(...holder.content.querySelectorAll("li"));
@@ -273,7 +275,7 @@ function rename(line) {
       changes.make([{ ...before, action: "rename", fields: { title } }], () => `“${before.title}” is now “${title}”.`);
     }
     if (byKey) link.focus();
-    if (missed !== null) showList(missed);
+    released().then(() => { if (missed !== null) showList(missed); }); // a press elsewhere ends it, too
   };
   field.addEventListener("blur", () => end(true));
   field.addEventListener("keydown", (event) => {

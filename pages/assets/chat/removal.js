@@ -2,6 +2,7 @@
 // on the server when the moment is over. What is to be deleted is kept in the browser's
 // storage, so that the next page goes on where this one ended.
 
+import { released } from "../press.js";
 import { undoMoment } from "./toast.js";
 
 const key = "deleting";
@@ -44,7 +45,11 @@ export class Removal {
     if (!list.length) return;
     const until = Math.max(...list.map((one) => one.at));
     this.toast.offer(list.length === 1 ? `“${list[0].title}” was deleted.` : `${list.length} chats were deleted.`, () => this.undo(), until);
-    this.timer = setTimeout(() => this.finish(), Math.max(0, until - Date.now()));
+    const timer = setTimeout(async () => {
+      await released(); // the button that takes it back may be pressed
+      if (this.timer === timer) this.finish();
+    }, Math.max(0, until - Date.now()));
+    this.timer = timer;
   }
 
   undo() {

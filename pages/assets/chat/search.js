@@ -1,6 +1,7 @@
 // Search as one types, in the sidebar and on the page of results, and more results as the
 // reader comes near the end of those that are there.
 
+import { released } from "../press.js";
 import { isComposing } from "./keys.js";
 
 const pause = 150; // ms after a key
@@ -43,6 +44,7 @@ function asOneTypes(field, box, show) {
     try {
       const answer = await fetch(`/search?q=${encodeURIComponent(words)}`, { headers: { Accept: "application/json" } });
       const { html, next } = await answer.json();
+      await released();
       if (!answer.ok || n !== asked) return;
       const held = box.contains(document.activeElement) ? document.activeElement.href : "";
       show(html.trim(), words, next);

@@ -2,6 +2,7 @@
 // an update means.
 
 import { dress } from "../code.js";
+import { released } from "../press.js";
 import { refresh } from "./controls.js";
 import { changes, showList } from "./list.js";
 import { patch, Thoughts } from "./patch.js";
@@ -46,8 +47,9 @@ function connect(talk, apply) {
       dispatchEvent(new Event("connected"));
     };
     source.addEventListener("beat", alive);
-    source.onmessage = (event) => {
+    source.onmessage = async (event) => {
       alive();
+      await released();
       const update = JSON.parse(event.data);
       if (update.reload) {
         close();

@@ -1,6 +1,8 @@
 // The line at the foot of the page that says for a moment what was done, with a button that
 // takes it back.
 
+import { released } from "../press.js";
+
 const moment = 8000; // ms that a line is shown
 
 export class Toast {
@@ -29,7 +31,10 @@ export class Toast {
     this.words.textContent = text;
     this.button.hidden = !undo;
     this.line.hidden = false;
-    this.timer = setTimeout(() => this.hide(), Math.max(0, until - Date.now()));
+    this.timer = setTimeout(async () => {
+      await released();
+      if (this.until === until) this.hide();
+    }, Math.max(0, until - Date.now()));
   }
 
   hide() {

@@ -3,6 +3,8 @@
 // sent in order, those that could not be sent when the gateway can be reached again. Each has
 // an id by which the gateway takes it once, however often it is sent.
 
+import { released } from "../press.js";
+
 const retryAfter = 10_000; // ms between attempts while messages wait
 const patience = 600; // ms after which a message that is on its way is shown
 const silence = 45_000; // ms without a reply until a request counts as lost
@@ -58,12 +60,13 @@ async function add(message) {
   memory.set(message.id, { ...message, n: message.id });
 }
 
-// refuse notes why a message was refused, unless another tab has sent it or taken it back.
-async function refuse(message, why) {
+// note keeps why a message was refused, "" to have it sent again, unless another tab has sent it
+// or taken it back.
+async function note(message, why) {
   if (!await isKept(message)) return;
-  const refused = { ...message, why };
-  if (memory.has(message.n)) memory.set(message.n, refused);
-  else await query("readwrite", (rows) => rows.put(refused)).catch(() => memory.set(message.n, refused));
+  const noted = { ...message, why };
+  if (memory.has(message.n)) memory.set(message.n, noted);
+  else await query("readwrite", (rows) => rows.put(noted)).catch(() => memory.set(message.n, noted));
 }
 
 async function remove(n) {
@@ -115,18 +118,26 @@ export function startUnsent(chat, restore) {
   let isSending = false;
   let isReached = true; // the gateway, with the last attempt
   let underWay = {}; // the number of the message that is being sent, and the promise of that
-  const again = new Set(); // numbers of refused messages that somebody wants sent
+  const tried = new Set(); // numbers of messages that are not sent a second time now
+  const items = new Map(); // elements by the numbers of their messages
   let timer;
   let shown = "";
 
   async function show() {
     const messages = await all();
+    await released();
     const here = messages.filter((message) => message.chat === chat);
     const now = JSON.stringify([isReached, here.map(({ n, why }) => [n, why])]);
     if (now !== shown) {
-      const focused = list.contains(document.activeElement);
-      list.replaceChildren(...here.map(element));
-      if (focused) document.getElementById("text-field").focus();
+      const focused = list.contains(document.activeElement) ? document.activeElement : null;
+      for (const [n, item] of items) if (!here.some((message) => message.n === n)) items.delete(n) && item.remove();
+      here.forEach((message, i) => {
+        if (!items.has(message.n)) items.set(message.n, element(message));
+        const item = items.get(message.n);
+        fill(item, message);
+        if (list.children[i] !== item) list.insertBefore(item, list.children[i] ?? null);
+      });
+      if (focused && (!focused.isConnected || focused.hidden)) document.getElementById("text-field").focus();
       dispatchEvent(new Event("grown"));
     }
     shown = now;
@@ -138,18 +149,21 @@ export function startUnsent(chat, restore) {
     const item = document.getElementById("unsent-entry").content.firstElementChild.cloneNode(true);
     const names = (message.files ?? []).map((file) => `📎 ${file.name || "picture"}`);
     item.querySelector(".bubble").textContent = [message.text, ...names].filter(Boolean).join("\n");
-    if (message.why) item.querySelector("[data-why]").textContent = message.why;
-    item.classList.toggle("refused", Boolean(message.why));
-    if (isReached && !message.why) {
-      item.querySelector("[data-why]").textContent = "Sending…";
-      for (const button of item.querySelectorAll("button")) button.remove();
-    }
-    item.querySelector("[data-again]")?.addEventListener("click", () => {
-      if (message.why) again.add(message.n);
+    item.querySelector("[data-again]").addEventListener("click", async () => {
+      await note(message, "");
+      tried.delete(message.n);
       flush();
     });
-    item.querySelector("[data-restore]")?.addEventListener("click", () => takeBack(message));
+    item.querySelector("[data-restore]").addEventListener("click", () => takeBack(message));
     return item;
+  }
+
+  // fill shows in an element how it stands with its message.
+  function fill(item, { why }) {
+    const underWay = isReached && !why;
+    item.querySelector("[data-why]").textContent = why || (underWay ? "Sending…" : "Not sent. It is sent when the connection is back.");
+    item.classList.toggle("refused", Boolean(why));
+    for (const button of item.querySelectorAll("button")) button.hidden = underWay;
   }
 
   // takeBack puts a message back into the field, unless the gateway has just taken it.
@@ -166,7 +180,7 @@ export function startUnsent(chat, restore) {
   async function send(message) {
     const { why, later } = await post(`${message.chat}/${message.seq ? "edit" : "messages"}`, formOf(message));
     isReached = !later;
-    if (isReached && why) await refuse(message, why);
+    if (isReached && why) await note(message, why);
     else if (isReached) await remove(message.n);
     return isReached;
   }
@@ -177,8 +191,8 @@ export function startUnsent(chat, restore) {
     const late = setTimeout(show, patience);
     if (isSending) return;
     isSending = true;
-    const tried = new Set();
-    const next = async () => (await all()).find(({ n, why }) => again.delete(n) || (!tried.has(n) && !why));
+    tried.clear();
+    const next = async () => (await all()).find(({ n, why }) => !tried.has(n) && !why);
     for (let message = await next(); message; message = await next()) {
       tried.add(message.n);
       underWay = { n: message.n, end: send(message) };
