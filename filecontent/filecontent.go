@@ -212,5 +212,8 @@ func (c *Content) start(at int64) (int64, error) {
 			return at + int64(i), nil
 		}
 	}
+	if at+int64(len(next)) == c.Size { // the rest of the last character
+		return c.Size, nil
+	}
 	return at, nil
 }

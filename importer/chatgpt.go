@@ -267,7 +267,10 @@ func (c chatGPTContent) read(attached []chatGPTFile, files exportFiles) (text st
 	if c.Type == "code" && c.Language != "" && c.Language != "unknown" && c.Language != "json" {
 		words[0] = "```" + plaintext.OneLine(c.Language) + "\n" + c.Text + "\n```"
 	}
-	shown := map[string]bool{}
+	shown, names := map[string]bool{}, map[string]string{}
+	for _, a := range attached {
+		names[a.ID] = a.Name
+	}
 	for _, raw := range c.Parts {
 		said, part, err := parseChatGPTPart(raw)
 		if err != nil {
@@ -276,7 +279,7 @@ func (c chatGPTContent) read(attached []chatGPTFile, files exportFiles) (text st
 		if part != nil {
 			var file *media.File
 			var id string
-			if id, file, said = files.fileOfPart(*part, attached); file != nil && !shown[id] {
+			if id, file, said = files.fileOfPart(*part, names); file != nil && !shown[id] {
 				enclosed = append(enclosed, *file)
 			}
 			shown[id] = true

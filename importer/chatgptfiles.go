@@ -118,19 +118,14 @@ func idOfPointer(pointer string) string {
 }
 
 // fileOfPart returns the file that a part of a message shows, or how its text names it if the
-// export does not hold it. attached are the files that the message lists.
-func (f exportFiles) fileOfPart(part chatGPTPart, attached []chatGPTFile) (id string, file *media.File, named string) {
+// export does not hold it. names are those of the files that the message lists, by their IDs.
+func (f exportFiles) fileOfPart(part chatGPTPart, names map[string]string) (id string, file *media.File, named string) {
 	id = idOfPointer(cmp.Or(part.Pointer, part.Audio.Pointer))
 	kind, _, _ := strings.Cut(part.Type, "_") // image_asset_pointer, audio_asset_pointer
 	if part.Audio.Pointer != "" {
 		kind = "audio"
 	}
-	name := ""
-	for _, a := range attached {
-		if a.ID == id {
-			name = a.Name
-		}
-	}
+	name := names[id]
 	if held, is := f.file(id, name, kind); is {
 		return id, &held, ""
 	}
@@ -145,9 +140,11 @@ func filesInAnswers(messages []conversation.Message) []conversation.Message {
 	for _, m := range messages {
 		switch {
 		case m.Role == conversation.RoleTool:
+			lines := []string{m.Content}
 			for _, file := range m.Files {
-				m.Content = join(m.Content, "[file "+file.Name+"]")
+				lines = append(lines, "[file "+file.Name+"]")
 			}
+			m.Content = joinAll(lines)
 			made, m.Files = append(made, m.Files...), nil
 		case m.Role == conversation.RoleAssistant && len(m.ToolCalls) == 0:
 			made, m.Files = nil, append(made, m.Files...)

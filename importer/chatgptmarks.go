@@ -22,21 +22,28 @@ type chatGPTReference struct {
 	Text string `json:"alt"` // Markdown; "" = nothing
 }
 
+// maxShown is how many times as long as a text with marks, and what its references say, the shown text may be. A small file
+// whose marks all name one long reference would fill the memory.
+const maxShown = 4
+
 // withoutMarks returns a text as ChatGPT's page shows it, with links in place of sources.
 func withoutMarks(text string, references []chatGPTReference) string {
 	if !strings.ContainsAny(text, strayMarks) {
 		return text
 	}
 	shown := map[string]string{}
+	room := maxShown * len(text)
 	for _, r := range references {
 		shown[r.Mark] = r.Text
+		room += maxShown * len(r.Text)
 	}
 	text = mark.ReplaceAllStringFunc(text, func(found string) string {
 		parts := mark.FindStringSubmatch(found)
 		words := shown[strings.TrimLeft(found, " \t")]
-		if words == "" {
+		if words == "" || len(words) > room {
 			words = wordsOfMark(strings.Split(parts[2], betweenFields))
 		}
+		room -= len(words)
 		if words == "" {
 			return ""
 		}

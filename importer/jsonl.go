@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -252,10 +251,11 @@ func (m jsonMessage) message() ([]conversation.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	lines := []string{text}
 	for _, image := range m.Images {
-		text = join(text, fmt.Sprintf("[image %s, not imported]", plaintext.OneLine(image.Name)))
+		lines = append(lines, fmt.Sprintf("[image %s, not imported]", plaintext.OneLine(image.Name)))
 	}
-	made := conversation.Message{Content: text, Sender: m.Sender, SourceID: m.SourceID, Stopped: m.State == "stopped", At: m.At}
+	made := conversation.Message{Content: joinAll(lines), Sender: m.Sender, SourceID: m.SourceID, Stopped: m.State == "stopped", At: m.At}
 	if made.At.IsZero() {
 		made.At = fromUnix(m.CreatedAt)
 	}
@@ -316,6 +316,5 @@ func contentText(raw json.RawMessage) (string, error) {
 		}
 		words = append(words, part.Text)
 	}
-	words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
-	return strings.Join(words, "\n"), nil
+	return joinAll(words), nil
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	"parley/conversation"
 )
@@ -24,7 +26,11 @@ func pairTools(messages []conversation.Message) []conversation.Message {
 		}
 		p.answer()
 		m.ToolCalls = p.named(m.ToolCalls)
-		p.list, p.open = append(p.list, m), m.ToolCalls
+		p.list, p.open = append(p.list, m), map[string]string{}
+		for _, call := range m.ToolCalls {
+			p.open[call.ID] = call.Name
+		}
+		p.asked = m.ToolCalls
 	}
 	p.answer()
 	return p.list
@@ -32,24 +38,25 @@ func pairTools(messages []conversation.Message) []conversation.Message {
 
 // pairing is the list so far.
 type pairing struct {
-	list []conversation.Message
-	open []conversation.ToolCall // calls of the last assistant message that have no result
-	made int                     // number of IDs that were made
+	list  []conversation.Message
+	asked []conversation.ToolCall // calls of the last assistant message
+	open  map[string]string       // names of those that have no result, by their IDs
+	more  []string                // further results of the last call
+	made  int                     // number of IDs that were made
 }
 
 // result adds what a tool gave.
 func (p *pairing) result(m conversation.Message) {
 	m.ToolName = toolName(m.ToolName)
-	for i, call := range p.open {
-		if call.ID == m.ToolCallID {
-			m.ToolName = call.Name
-			p.open = append(p.open[:i:i], p.open[i+1:]...)
-			p.list = append(p.list, m)
-			return
-		}
+	if name, is := p.open[m.ToolCallID]; is {
+		m.ToolName = name
+		delete(p.open, m.ToolCallID)
+		p.joinResults()
+		p.list = append(p.list, m)
+		return
 	}
 	if last := len(p.list) - 1; last >= 0 && p.list[last].Role == conversation.RoleTool && p.list[last].ToolCallID == m.ToolCallID && m.ToolCallID != "" {
-		p.list[last].Content = join(p.list[last].Content, m.Content)
+		p.more = append(p.more, m.Content)
 		return
 	}
 	p.answer()
@@ -62,9 +69,21 @@ func (p *pairing) result(m conversation.Message) {
 	p.list = append(p.list, asked, m)
 }
 
+// joinResults adds the further results of the last call to the first one.
+func (p *pairing) joinResults() {
+	if last := len(p.list) - 1; len(p.more) > 0 {
+		p.list[last].Content = joinAll(append([]string{p.list[last].Content}, p.more...))
+		p.more = nil
+	}
+}
+
 // answer tells the open calls that there is no result.
 func (p *pairing) answer() {
-	for _, call := range p.open {
+	p.joinResults()
+	for _, call := range p.asked {
+		if _, isOpen := p.open[call.ID]; !isOpen {
+			continue
+		}
 		p.list = append(p.list, conversation.Message{
 			Role:       conversation.RoleTool,
 			Content:    noResult,
@@ -73,7 +92,7 @@ func (p *pairing) answer() {
 			At:         p.list[len(p.list)-1].At,
 		})
 	}
-	p.open = nil
+	p.asked, p.open = nil, nil
 }
 
 // named gives the calls of a message ids of their own and names that the API
@@ -82,7 +101,7 @@ func (p *pairing) named(calls []conversation.ToolCall) []conversation.ToolCall {
 	var named []conversation.ToolCall
 	taken := map[string]bool{"": true}
 	for _, call := range calls {
-		if taken[call.ID] {
+		for taken[call.ID] {
 			call.ID = p.id()
 		}
 		taken[call.ID] = true
@@ -119,9 +138,7 @@ func arguments(text string) string {
 	return string(made)
 }
 
-func join(text, more string) string {
-	if text == "" || more == "" {
-		return text + more
-	}
-	return text + "\n" + more
+// joinAll returns the texts that are not empty, a line each. It changes the list.
+func joinAll(texts []string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "\n")
 }
