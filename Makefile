@@ -20,7 +20,7 @@ WAITING := -parallel 4
 LONGEST := ./faulttest ./conversation ./browsertest ./agentloop ./channels/discord ./conversation/maintenance ./channels/api
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tested-gateway test test-postgres torture torture-cluster check lint bench eval example-db assets screenshots clean
+.PHONY: help run build tested-gateway test test-postgres torture torture-cluster fuzz check lint bench eval example-db assets screenshots clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,14 @@ torture: ## kill the gateway, its backups and its restores five hundred times ea
 torture-cluster: ## break parts of a cluster of gateways on PostgreSQL a hundred times each (takes long)
 	FAULT_CLUSTER_ROUNDS=100 $(TEST) -count=1 -v -timeout 6h -run '^TestCluster' ./faulttest
 	$(TEST) -count=10 -timeout 1h -run 'TakeoverAndCommit|LostCommit|PausedProcess|WrongClocks' ./cluster
+
+# How long `make fuzz` tries inputs on each target.
+FUZZTIME ?= 60s
+fuzz: ## run each fuzz target for FUZZTIME (60s)
+	@grep -roP --include='*_test.go' '^func \KFuzz\w+' . | while IFS=: read -r file target; do \
+		echo "$$target in $$(dirname "$$file")"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+	done
 
 check: lint ## what every commit passes: lint, a tidy go.mod and the short tests
 	go mod tidy -diff

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -112,13 +113,17 @@ func checkImported(t *testing.T, e Entry) (size int) {
 		}
 		size += len(m.Content)
 		switch {
-		case m.Role == conversation.RoleTool && len(open) > 0 && contains(&open, m.ToolCallID):
+		case m.Role == conversation.RoleTool && slices.Contains(open, m.ToolCallID):
+			open = slices.DeleteFunc(open, func(id string) bool { return id == m.ToolCallID })
 		case m.Role == conversation.RoleTool:
 			t.Errorf("a result of %q, while %q are open", m.ToolCallID, open)
 		case len(open) > 0:
 			t.Errorf("%q have no results", open)
 		}
 		for _, call := range m.ToolCalls {
+			if slices.Contains(open, call.ID) {
+				t.Errorf("two calls of a message have the id %q", call.ID)
+			}
 			open = append(open, call.ID)
 			size += len(call.Arguments)
 			if call.Name == "" || call.Name != toolName(call.Name) {
@@ -130,15 +135,4 @@ func checkImported(t *testing.T, e Entry) (size int) {
 		t.Errorf("%q have no results at the end", open)
 	}
 	return size
-}
-
-// contains reports whether a list holds an ID, and removes it.
-func contains(list *[]string, id string) bool {
-	for i, one := range *list {
-		if one == id {
-			*list = append((*list)[:i], (*list)[i+1:]...)
-			return true
-		}
-	}
-	return false
 }
