@@ -82,7 +82,7 @@ type Session struct {
 func (d *Deferred) Sessions(ctx context.Context) (list []Session, err error) {
 	found, err := db.Short(ctx, d.db, `
 		SELECT s.key, coalesce(i.origin, s.key), i.account, coalesce(i.deferred_model, ''), i.deferred_since, coalesce(i.deferred_until, 0)
-		FROM inbox i JOIN sessions s ON s.id = i.session_id
+		FROM inbox i`+db.Either(` INDEXED BY inbox_waiting`, ``)+` JOIN sessions s ON s.id = i.session_id
 		WHERE i.run_id IS NULL AND i.deferred_since IS NOT NULL ORDER BY i.deferred_since, i.id`)
 	if err != nil {
 		return nil, db.Explain(err)

@@ -4,4 +4,3 @@
 ALTER TABLE inbox ADD COLUMN deferred_since bigint;
 ALTER TABLE inbox ADD COLUMN deferred_until bigint;
 ALTER TABLE inbox ADD COLUMN deferred_model text COLLATE "C";
-CREATE INDEX inbox_deferred ON inbox (deferred_since) WHERE run_id IS NULL AND deferred_since IS NOT NULL;

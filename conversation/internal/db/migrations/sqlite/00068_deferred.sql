@@ -4,4 +4,3 @@
 ALTER TABLE inbox ADD COLUMN deferred_since INTEGER;
 ALTER TABLE inbox ADD COLUMN deferred_until INTEGER;
 ALTER TABLE inbox ADD COLUMN deferred_model TEXT;
-CREATE INDEX inbox_deferred ON inbox (deferred_since) WHERE run_id IS NULL AND deferred_since IS NOT NULL;
