@@ -16,6 +16,7 @@ import (
 	"parley/conversation/journal"
 	"parley/conversation/steps"
 	"parley/llm"
+	"parley/tools"
 )
 
 // If a person must allow a tool call, the run stores the question, ends with errAsked and
@@ -40,32 +41,70 @@ func (g *generation) mustAsk(ctx context.Context, call llm.ToolCall) bool {
 	if !known || strings.TrimSpace(call.Arguments) != "" && !json.Valid([]byte(call.Arguments)) || !g.deps.Approvals.MustAsk(tool) {
 		return false
 	}
+	_, standing := g.allowedHere(ctx, call.Name)
+	return !standing
+}
+
+// allowedHere reports whether a tool is allowed for the whole session, and returns its definition of that time.
+func (g *generation) allowedHere(ctx context.Context, tool string) (definition string, is bool) {
 	if !g.deps.Approvals.ApproveRemember {
-		return true
+		return "", false
 	}
 	if g.standing == nil {
 		list, err := g.loop.approvals.Standing(ctx, g.loop.key)
 		if err != nil {
 			g.deps.Log.Warn("list of always allowed tools not read", "session", g.loop.key, "error", err)
-			return true
+			return "", false
 		}
-		g.standing = map[string]bool{}
+		g.standing = map[string]string{}
 		for _, s := range list {
-			g.standing[s.Tool] = true
+			g.standing[s.Tool] = s.Definition
 		}
 	}
-	return !g.standing[call.Name]
+	definition, is = g.standing[tool]
+	return definition, is
 }
 
-// questionOf returns the approval question about a call of a round, if there is one.
-func questionOf(all []approvals.Question, round journal.Round, call llm.ToolCall) (q approvals.Question, asked bool) {
-	i := slices.IndexFunc(all, func(q approvals.Question) bool {
-		return q.Form == nil && q.Round == round.Totals.Calls && q.CallID == call.ID
-	})
-	if i < 0 {
-		return q, false
+// bound returns a context for a call that people have allowed, by a question or for the session. It is made only if its
+// server describes the tool as it did then, even if it says by now that the tool changes nothing.
+func (g *generation) bound(ctx context.Context, call llm.ToolCall, round journal.Round) context.Context {
+	var allowed []string
+	tool, _ := g.setup.agent.Tools.Find(call.Name)
+	tool.ReadOnly, tool.Additive = false, false
+	if definition, is := g.allowedHere(ctx, call.Name); is && g.deps.Approvals.MustAsk(tool) {
+		allowed = append(allowed, definition)
 	}
-	return all[i], true
+	for _, q := range g.questions {
+		if asksAbout(q, call, round) && q.State == approvals.Allowed {
+			allowed = append(allowed, q.Definition)
+		}
+	}
+	if len(allowed) == 0 {
+		return ctx
+	}
+	return tools.WithAllowed(ctx, allowed)
+}
+
+// askAgain returns the question about a call that was not made since its tool has changed.
+func (g *generation) askAgain(ctx context.Context, call llm.ToolCall, changed *tools.ChangedError) ([]approvals.Call, error) {
+	g.deps.Log.Warn("tool changed since it was allowed", "session", g.loop.key, "run", g.number, "tool", call.Name, "changes", changed.Changes)
+	err := g.loop.persist(ctx, "write the journal", func() error { return g.loop.journal.AddUnmade(ctx, g.journal, call.ID) })
+	return []approvals.Call{{ID: call.ID, Tool: call.Name, Arguments: call.Arguments, Definition: changed.Definition, Changes: changed.Changes}}, err
+}
+
+// asksAbout reports whether a question asks whether a call of a round may be made.
+func asksAbout(q approvals.Question, call llm.ToolCall, round journal.Round) bool {
+	return q.Form == nil && q.Round == round.Totals.Calls && q.CallID == call.ID
+}
+
+// questionOf returns the newest approval question about a call of a round, if there is one.
+func questionOf(all []approvals.Question, round journal.Round, call llm.ToolCall) (q approvals.Question, asked bool) {
+	for _, q := range slices.Backward(all) {
+		if asksAbout(q, call, round) {
+			return q, true
+		}
+	}
+	return q, false
 }
 
 // refusal returns the result of a call that was not allowed, "" if its question was answered

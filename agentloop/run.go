@@ -226,7 +226,7 @@ type generation struct {
 	askers    []approvals.Person   // the senders of the messages that it answers
 	first     conversation.Inbound // the first of the messages that the run took
 	charge    budgets.Call         // names whose budgets the calls use: those of the sender of first
-	standing  map[string]bool      // the tools that are always allowed in the session; nil = not read yet
+	standing  map[string]string    // the definitions of the tools that are always allowed in the session; nil = not read yet
 
 	once     bool       // each model call is made once
 	deferred bool       // the chat knows that its messages wait

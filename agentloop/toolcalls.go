@@ -62,7 +62,8 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 		case isRun:
 			run = append(run, i)
 		case isAsked:
-			unasked = append(unasked, approvals.Call{ID: call.ID, Tool: call.Name, Arguments: call.Arguments})
+			tool, _ := g.setup.agent.Tools.Find(call.Name)
+			unasked = append(unasked, approvals.Call{ID: call.ID, Tool: call.Name, Arguments: call.Arguments, Definition: tool.Definition})
 		case waitsForAnswer:
 			stillAsked = true
 		}
@@ -129,7 +130,9 @@ func (g *generation) judge(ctx context.Context, index int, call llm.ToolCall, ro
 		return refused(refusal(q, call))
 	case g.resuming && g.changed:
 		return refused(messageChanged)
-	case !hasQuestion && len(in) == 0 && g.mustAsk(ctx, call) || hasQuestion && q.State == approvals.Open:
+	case hasQuestion && q.State == approvals.Open:
+		return waitsForAnswer, madeCall{}
+	case !hasQuestion && len(in) == 0 && g.mustAsk(ctx, call):
 		return isAsked, madeCall{}
 	}
 	return isRun, madeCall{}
@@ -140,8 +143,9 @@ func (g *generation) makeCalls(ctx context.Context, calls []llm.ToolCall, indexe
 	var running errgroup.Group
 	running.SetLimit(g.deps.Config.MaxParallelTools)
 	for _, i := range indexes {
+		calling := g.bound(ctx, calls[i], round)
 		run := func() (err error) {
-			made[i], err = g.callTool(ctx, calls[i], round)
+			made[i], err = g.callTool(calling, calls[i], round)
 			return err
 		}
 		if len(indexes) == 1 {
@@ -199,6 +203,13 @@ func (g *generation) callTool(ctx context.Context, call llm.ToolCall, round jour
 	returned, err := g.setup.agent.Tools.Call(calling, call.Name, call.Arguments, g.deps.Config.ToolTimeout)
 	if made.asked = g.formsOf(err, call, round); made.asked != nil {
 		return made, nil
+	}
+	if changed := (*tools.ChangedError)(nil); errors.As(err, &changed) {
+		if !g.resuming || !round.Begun[call.ID] {
+			made.asked, err = g.askAgain(ctx, call, changed)
+			return made, err
+		}
+		returned = tools.Result{Text: outcomeUnknown} // of the call that was under way; the changed tool repeats nothing
 	}
 	if err != nil && ctx.Err() == nil {
 		g.deps.Log.Warn("tool failed", "session", g.loop.key, "tool", call.Name, "error", err)

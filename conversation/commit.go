@@ -187,7 +187,7 @@ func commitRun(ctx context.Context, tx db.Tx, run Run, unchanged bool, at time.T
 // from them, which its messages have, and what was asked and answered in forms.
 func endJournal(ctx context.Context, tx db.Tx, run int64, at time.Time) error {
 	_, err := tx.ExecContext(ctx, `
-		UPDATE approvals SET arguments = '', answers = '{}', form = CASE WHEN form IS NOT NULL THEN '{}' END,
+		UPDATE approvals SET arguments = '', definition = '', answers = '{}', form = CASE WHEN form IS NOT NULL THEN '{}' END,
 			answered_at = CASE WHEN state = 'open' THEN ? ELSE answered_at END,
 			state = CASE WHEN state = 'open' THEN 'cancelled' ELSE state END
 		WHERE run_id = ?`, db.Millis(at), run)

@@ -199,3 +199,50 @@ func (s *approvalGateway) answerTo(id string) string {
 	_, text, _ := s.Do(request)
 	return text
 }
+
+// A tool that its server changes is asked about again: after it was allowed for the session, and between a question and its
+// answer. The answer to the old question does not make the call.
+func TestChangedToolIsAskedAboutAgain(t *testing.T) {
+	t.Parallel()
+	s := startTelegramGateway(t, "[tools]\nask = [\"shop_pay\"]\napprove_remember = true\n")
+	for _, answer := range []string{"/approve 1 always", ""} { // the second call needs no answer any more
+		s.say("shop_pay {}")
+		if answer != "" {
+			s.await("May I do this?")
+			s.say(answer)
+		}
+		s.await("It says: did pay")
+		s.say("/new")
+		s.await("new conversation")
+	}
+	s.say("shop_grow {}")
+	s.await("It says: grown")
+	s.say(`shop_pay {"id": "changed"}`)
+	asked := s.await("May I do this?").Text
+	for _, want := range []string{"Its server has changed this tool since it was allowed", "the description was For tests. and is For more tests.", "parameters added: to", `"id": "changed"`, "/approve 2 always"} {
+		if !strings.Contains(asked, want) {
+			t.Errorf("the question lacks %q: %s", want, asked)
+		}
+	}
+	s.say("/approve 2 always")
+	s.await("It says: did pay more")
+	s.say(`shop_pay {"id": "again"}`) // allowed as it is now
+	s.await("It says: did pay more")
+	s.say("/approvals revoke all")
+	s.await("is asked about again")
+	s.say(`shop_pay {"id": "between"}`)
+	s.await("May I do this?")
+	if got := s.ask("other", "shop_shrink {}"); got != "It says: shrunk" {
+		t.Errorf("the other session gets %q", got)
+	}
+	s.say("yes")
+	s.await("the description was For more tests. and is For tests.")
+	if done := mcptest.Lines(s.folder, "effects"); !slices.Equal(done, []string{"pay", "pay", "pay more changed", "pay more again"}) {
+		t.Errorf("before the second answer, the server has done %v", done)
+	}
+	s.say("/deny")
+	s.await("It says: error: not run: the call was refused")
+	if done := mcptest.Lines(s.folder, "effects"); len(done) != 4 {
+		t.Errorf("the server has done %v", done)
+	}
+}

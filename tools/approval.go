@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -107,4 +108,29 @@ func (c Config) MayAnswer(who approvals.Person, isOperator bool, askers []approv
 		}
 	}
 	return false
+}
+
+// ChangedError is the error of a call that was not made, since the server of the tool describes it in another way than when
+// people allowed it.
+type ChangedError struct {
+	Definition string // see Tool.Definition
+	Changes    string // for people
+}
+
+func (e *ChangedError) Error() string {
+	return "not run: its server has changed this tool since it was allowed: " + e.Changes
+}
+
+type allowedKey struct{}
+
+// WithAllowed returns a context for a call that people have allowed while the tool had one of these definitions. The call
+// is made only if it has one of them still.
+func WithAllowed(ctx context.Context, definitions []string) context.Context {
+	return context.WithValue(ctx, allowedKey{}, definitions)
+}
+
+// AllowedOf returns the definitions that WithAllowed has put into the context, nil for none.
+func AllowedOf(ctx context.Context) []string {
+	definitions, _ := ctx.Value(allowedKey{}).([]string)
+	return definitions
 }

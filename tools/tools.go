@@ -36,6 +36,9 @@ type Tool struct {
 	Additive bool   // what it changes is only added to, never deleted or overwritten
 	Approve  string // which calls a person must allow, such as ApproveAsk; "": as Config says
 
+	// Definition is how a server describes the tool, see WithAllowed. "" for the gateway's own tools, whose code is trusted.
+	Definition string
+
 	Timeout   time.Duration // how long a call may take; 0: as Registry.Call says
 	MaxResult int           // bytes of a result that the model is shown; 0: 256 KiB
 }

@@ -38,6 +38,7 @@ type approval struct {
 	Tool       string     `json:"tool"`
 	Arguments  string     `json:"arguments" doc:"JSON as the model wrote it; empty once the run has ended"`
 	CallID     string     `json:"call_id"`
+	Changes    string     `json:"changes,omitempty" doc:"What the server of the tool has changed of it since it was allowed, for which the question is asked again"`
 	State      string     `json:"state" enum:"open,allowed,denied,expired,cancelled" doc:"cancelled: the run was stopped, or its message changed or withdrawn"`
 	AskedAt    time.Time  `json:"asked_at"`
 	ExpiresAt  time.Time  `json:"expires_at"`
@@ -80,7 +81,7 @@ func formOf(q approvals.Question) *form {
 func approvalOf(q approvals.Question) approval {
 	a := approval{
 		ID: q.ID, Run: q.Run, Tool: q.Tool, Arguments: q.Arguments, CallID: q.CallID, State: string(q.State),
-		AskedAt: q.AskedAt.UTC(), ExpiresAt: q.ExpiresAt.UTC(), By: q.By, May: q.Rememberable, Form: formOf(q),
+		AskedAt: q.AskedAt.UTC(), ExpiresAt: q.ExpiresAt.UTC(), By: q.By, Changes: q.Changes, May: q.Rememberable, Form: formOf(q),
 	}
 	if !q.AnsweredAt.IsZero() {
 		at := q.AnsweredAt.UTC()

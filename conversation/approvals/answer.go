@@ -69,7 +69,7 @@ func (a *Approvals) give(ctx context.Context, tx db.Tx, answer Answer) (q Questi
 	}
 	which, args := `id = ?`, []any{q.ID}
 	if answer.Allow && answer.Remember && q.Rememberable {
-		which, args = `(id = ? OR form IS NULL AND session_id = (SELECT id FROM sessions WHERE key = ?) AND tool = ?)`, []any{q.ID, string(q.Session), q.Tool}
+		which, args = `(id = ? OR form IS NULL AND session_id = (SELECT id FROM sessions WHERE key = ?) AND tool = ? AND definition = ?)`, []any{q.ID, string(q.Session), q.Tool, q.Definition}
 		if err := remember(ctx, tx, q, answer.By, now); err != nil {
 			return q, false, err
 		}
@@ -150,8 +150,10 @@ func (a *Approvals) Lose(ctx context.Context, run int64, process string, words f
 
 func remember(ctx context.Context, tx db.Tx, q Question, by string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `
-		INSERT INTO session_approvals (session_id, tool, allowed_by, allowed_at)
-		VALUES ((SELECT id FROM sessions WHERE key = ?), ?, ?, ?) ON CONFLICT DO NOTHING`, string(q.Session), q.Tool, db.Text(by), db.Millis(now))
+		INSERT INTO session_approvals (session_id, tool, allowed_by, allowed_at, definition)
+		VALUES ((SELECT id FROM sessions WHERE key = ?), ?, ?, ?, ?) ON CONFLICT (session_id, tool) DO UPDATE
+		SET allowed_by = excluded.allowed_by, allowed_at = excluded.allowed_at, definition = excluded.definition
+		WHERE session_approvals.definition <> excluded.definition`, string(q.Session), q.Tool, db.Text(by), db.Millis(now), q.Definition)
 	return err
 }
 

@@ -5,6 +5,7 @@ package approvals
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -49,6 +50,9 @@ type Question struct {
 	Arguments string   // JSON, as the model wrote it; "" once the run is stored
 	Askers    []Person // people whose messages the run answers
 
+	Definition string // how the server of the tool describes it, which the answer is bound to; "" for the gateway's own tools, and once the run is stored
+	Changes    string // what the server has changed of it since the call or the tool was allowed, in words; "" = it was not allowed before
+
 	Rememberable bool // the answer may hold for all later calls of the tool in the session
 
 	State      State
@@ -90,6 +94,7 @@ type Asking struct {
 // Call is a tool call.
 type Call struct {
 	ID, Tool, Arguments string
+	Definition, Changes string // see Question
 
 	Form    *Form  // what the server wants to know; nil: whether the call may be made
 	Stop    int    // see Question.Stop
@@ -137,16 +142,19 @@ func (a *Approvals) insert(ctx context.Context, tx db.Tx, asked Asking, call Cal
 		return Question{}, err
 	}
 	request := ""
-	if call.Form != nil {
+	switch {
+	case call.Form != nil:
 		request = call.Form.Request
+	case call.Definition != "": // each is asked about once
+		request = fmt.Sprintf("%x", sha256.Sum256([]byte(call.Definition)))
 	}
 	id, err := db.Insert(ctx, tx, `
 		INSERT INTO approvals (run_id, session_id, channel, account, round, call_id, tool, arguments, askers, rememberable, asked_at, expires_at,
-			form, stop, request, process)
-		SELECT run_id, session_id, channel, account, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13 FROM journals WHERE run_id = ?1
+			form, stop, request, process, definition, changes)
+		SELECT run_id, session_id, channel, account, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15 FROM journals WHERE run_id = ?1
 		ON CONFLICT (run_id, round, call_id, stop, request) DO NOTHING`,
 		asked.Run, asked.Round, db.Text(call.ID), db.Text(call.Tool), db.Text(call.Arguments), askers, asked.Rememberable && call.Form == nil,
-		db.Millis(a.now()), db.Millis(asked.Until), form, call.Stop, db.Text(request), call.Process)
+		db.Millis(a.now()), db.Millis(asked.Until), form, call.Stop, db.Text(request), call.Process, db.Text(call.Definition), db.Text(call.Changes))
 	if err != nil || id == 0 {
 		return Question{}, err
 	}
@@ -156,7 +164,7 @@ func (a *Approvals) insert(ctx context.Context, tx db.Tx, asked Asking, call Cal
 const columns = `
 	SELECT a.id, a.run_id, s.key, a.channel, a.account, a.round, a.call_id, a.tool, a.arguments, a.askers, a.rememberable,
 		a.state, a.asked_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.reminded,
-		a.form, a.answers, a.stop, a.request, a.process, a.delivered
+		a.form, a.answers, a.stop, a.request, a.process, a.delivered, a.definition, a.changes
 	FROM approvals a JOIN sessions s ON s.id = a.session_id `
 
 // list reads questions, given what follows the columns in the query.
@@ -184,7 +192,7 @@ func scan(rows *sql.Rows) (q Question, err error) {
 	var form sql.NullString
 	err = rows.Scan(&q.ID, &q.Run, &q.Session, &q.To.Channel, &q.To.ID, &q.Round, &q.CallID, &q.Tool, &q.Arguments, &askers, &q.Rememberable,
 		&q.State, &asked, &expires, &answered, &q.By, &answer, &q.Reminded,
-		&form, &answers, &q.Stop, &request, &q.Process, &q.Delivered)
+		&form, &answers, &q.Stop, &request, &q.Process, &q.Delivered, &q.Definition, &q.Changes)
 	if err != nil {
 		return q, err
 	}

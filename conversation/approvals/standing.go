@@ -13,12 +13,14 @@ type Standing struct {
 	Tool string
 	By   string // name of the person who allowed the tool
 	At   time.Time
+
+	Definition string // see Question; a tool that its server describes otherwise is asked about again
 }
 
 // Standing returns the tools that are allowed for a session, by name.
 func (a *Approvals) Standing(ctx context.Context, key conversation.Key) ([]Standing, error) {
 	rows, err := a.db.QueryContext(ctx, `
-		SELECT tool, allowed_by, allowed_at FROM session_approvals WHERE session_id = (SELECT id FROM sessions WHERE key = ?) ORDER BY tool`, string(key))
+		SELECT tool, allowed_by, allowed_at, definition FROM session_approvals WHERE session_id = (SELECT id FROM sessions WHERE key = ?) ORDER BY tool`, string(key))
 	if err != nil {
 		return nil, db.Explain(err)
 	}
@@ -27,7 +29,7 @@ func (a *Approvals) Standing(ctx context.Context, key conversation.Key) ([]Stand
 	for rows.Next() {
 		var s Standing
 		var at int64
-		if err := rows.Scan(&s.Tool, &s.By, &at); err != nil {
+		if err := rows.Scan(&s.Tool, &s.By, &at, &s.Definition); err != nil {
 			return nil, err
 		}
 		s.At = db.FromMillis(at)

@@ -57,16 +57,20 @@ func (q Question) Actions() []conversation.Action {
 	return actions
 }
 
-// Show returns the call as a block of code, which nothing in it can end. cut reports whether arguments of more than most
+// Show returns the call as a block of code, which nothing in it can end, below what has changed of its tool. cut reports whether arguments of more than most
 // characters are shown in part.
 func (q Question) Show(most int) (text string, cut bool) {
 	arguments := []rune(ShowArguments(q.Arguments))
+	if q.Changes != "" {
+		text = fmt.Sprintf("\n⚠️ Its server has changed this tool since it was allowed: %s.", q.Changes)
+		most = max(most-len(text), 300)
+	}
 	if n := len(arguments); n > most {
 		begin, end := arguments[:most*2/3], arguments[n-most/3:]
 		left := fmt.Sprintf("\n\n[… %d characters are not shown here …]\n\n", n-len(begin)-len(end))
 		arguments, cut = append(append(append([]rune{}, begin...), []rune(left)...), end...), true
 	}
-	return fmt.Sprintf("%s\n```json\n%s\n```", q.ToolName(), string(arguments)), cut
+	return fmt.Sprintf("%s%s\n```json\n%s\n```", q.ToolName(), text, string(arguments)), cut
 }
 
 // ToolName returns the name of the tool as code.

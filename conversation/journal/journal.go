@@ -78,7 +78,8 @@ type Result struct {
 // at once.
 type entry struct {
 	Round  *roundEntry  `json:"round,omitempty"`
-	Begun  []string     `json:"begun,omitempty"` // the IDs of calls of the newest round
+	Begun  []string     `json:"begun,omitempty"`  // the IDs of calls of the newest round
+	Unmade string       `json:"unmade,omitempty"` // the ID of a call of the newest round that was not made after all
 	Result *resultEntry `json:"result,omitempty"`
 }
 
@@ -110,6 +111,12 @@ func (j *Journal) AddRound(ctx context.Context, run Run, round Round, begun []st
 // AddBegun stores that a tool call of the newest round begins. Call it before the call begins. call is the ID of the call.
 func (j *Journal) AddBegun(ctx context.Context, run Run, call string) error {
 	_, err := j.add(ctx, run, false, entry{Begun: []string{call}})
+	return err
+}
+
+// AddUnmade stores that a tool call that was to begin was not made, since its tool has changed: it may begin later.
+func (j *Journal) AddUnmade(ctx context.Context, run Run, call string) error {
+	_, err := j.add(ctx, run, false, entry{Unmade: call})
 	return err
 }
 
@@ -312,6 +319,7 @@ func (r *Run) addEntry(text string) error {
 	for _, call := range e.Begun {
 		last.Begun[call] = true
 	}
+	delete(last.Begun, e.Unmade)
 	if e.Result != nil {
 		called, err := steps.Decode(e.Result.Step, "", r.StartedAt)
 		if err == nil && len(called) != 1 {

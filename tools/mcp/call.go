@@ -20,6 +20,9 @@ func (s *server) callTool(ctx context.Context, params *sdk.CallToolParams, repea
 		params.InputResponses, params.RequestState = responsesOf(input), input.State
 	}
 	result, err := ask(ctx, s, repeatable, func(ctx context.Context, session *sdk.ClientSession) (*sdk.CallToolResult, error) {
+		if err := s.unchanged(ctx, session, params.Name); err != nil {
+			return nil, err
+		}
 		return session.CallTool(ctx, params)
 	})
 	if err != nil {
@@ -54,7 +57,10 @@ func attempts[T any](ctx context.Context, s *server, repeatable bool, request fu
 			return result, s.inputNeeded(ctx, result)
 		}
 		var refused *jsonrpc.Error
+		var changed *tools.ChangedError
 		switch {
+		case errors.As(err, &changed):
+			return result, err
 		case ctx.Err() != nil:
 			go s.check(conn)
 			return result, context.Cause(ctx)

@@ -45,6 +45,7 @@ type remoteTool struct {
 	ReadOnly    bool            `json:"read_only,omitempty"`
 	Idempotent  bool            `json:"idempotent,omitempty"`
 	Additive    bool            `json:"additive,omitempty"` // the tool deletes and overwrites nothing
+	Sum         string          `json:"sum,omitempty"`      // hash of the whole description and schema
 }
 
 var errEndless = errors.New("its list of tools does not end")
@@ -108,7 +109,10 @@ func (s *server) described(tool *sdk.Tool) remoteTool {
 	if !isObject {
 		schema = map[string]any{}
 	}
-	r.Schema, _ = json.Marshal(plain(schema)) // it was read from JSON
+	whole, _ := json.Marshal([]any{r.Description, schema}) // it was read from JSON
+	sum := sha256.Sum256(whole)
+	r.Sum = hex.EncodeToString(sum[:])
+	r.Schema, _ = json.Marshal(plain(schema))
 	return r
 }
 
@@ -179,7 +183,7 @@ func (s *server) tool(r remoteTool) tools.Tool {
 	return tools.Tool{
 		Name: toolName(s.name, r.Name), Description: clipped(r.Description, maxDescription), Parameters: r.Schema, Repeatable: repeatable,
 		ReadOnly: readOnly, Additive: r.Additive, Approve: cmp.Or(set.Approve, s.config.Approve),
-		Timeout: s.config.Timeout, MaxResult: s.config.MaxOutput << 10, Forget: s.forget,
+		Timeout: s.config.Timeout, MaxResult: s.config.MaxOutput << 10, Forget: s.forget, Definition: r.definition(),
 		Call: func(ctx context.Context, arguments json.RawMessage) (tools.Result, error) {
 			params := &sdk.CallToolParams{Name: r.Name, Arguments: arguments}
 			if key := tools.CallKeyOf(ctx); set.Key && key != "" {
@@ -190,11 +194,12 @@ func (s *server) tool(r remoteTool) tools.Tool {
 	}
 }
 
-// counted reports a call that has ended. A call that needs input has not ended yet.
+// counted reports a call that has ended. A call that needs input has not ended yet, and one whose tool has changed was not made.
 func (s *server) counted(tool string, call func() (tools.Result, error)) (tools.Result, error) {
 	began := time.Now()
 	result, err := call()
-	if needs := (*tools.NeedsInput)(nil); errors.As(err, &needs) {
+	needs, changed := (*tools.NeedsInput)(nil), (*tools.ChangedError)(nil)
+	if errors.As(err, &needs) || errors.As(err, &changed) {
 		return result, err
 	}
 	s.options.Called(Call{Server: s.name, Tool: tool, Failed: err != nil, Took: time.Since(began)})

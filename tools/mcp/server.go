@@ -308,6 +308,7 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 			}
 		},
 	})
+	client.AddSendingMiddleware(uncached)
 	var transport sdk.Transport
 	if s.config.Command != "" {
 		p, err := start(s.config, s.options.Getenv, s.guard)

@@ -188,9 +188,18 @@ func New(folder string) *mcp.Server {
 	addTool(server, "ask", nil, func(ctx context.Context, r *mcp.CallToolRequest) (string, error) { return ask(ctx, folder, r) })
 	addTool(server, "surroundings", readOnly, surroundings)
 	addTool(server, "grow", nil, func(context.Context, *mcp.CallToolRequest) (string, error) {
-		addTool(server, "pay", nil, effect(folder, "pay more"))
+		pay := effect(folder, "pay more")
+		server.AddTool(&mcp.Tool{Name: "pay", Description: "For more tests.", InputSchema: json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}}}`)},
+			func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				text, err := pay(ctx, r)
+				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, err
+			})
 		addTool(server, "new tool!", nil, effect(folder, "new"))
 		return "grown", nil
+	})
+	addTool(server, "shrink", nil, func(context.Context, *mcp.CallToolRequest) (string, error) {
+		addTool(server, "pay", nil, effect(folder, "pay"))
+		return "shrunk", nil
 	})
 	addRaw(server, "choose", nil, choose(folder))
 	addRaw(server, "draw", nil, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
