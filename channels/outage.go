@@ -78,6 +78,13 @@ func (o *Outage) Left(what string) {
 	}
 }
 
+// Fails reports whether anything has failed at its latest attempt.
+func (o *Outage) Fails() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.failing) > 0
+}
+
 // forget removes a failing subject, and reports whether it was the last one.
 func (o *Outage) forget(what string) (last bool) {
 	known := o.failing[what]

@@ -173,13 +173,16 @@ func (f healthReport) problems() (list []error) {
 			list = append(list, fmt.Errorf("%s is %s since %s: %s", c.title(name), c.State, c.Since.Format(time.DateTime), c.Detail))
 		}
 	}
+	for _, sentence := range f.Degraded {
+		list = append(list, errors.New(sentence))
+	}
 	if f.Starting {
 		list = append(list, errors.New("the gateway is starting: it takes no messages over HTTP yet"))
 	}
 	if f.Ending {
 		list = append(list, errors.New("the gateway is ending: it takes no more messages, and finishes the answers under way"))
 	}
-	if !f.Ready && !f.Draining && len(list) == 0 {
+	if !f.Ready && !f.Draining && len(list) == len(f.Degraded) {
 		list = append(list, errors.New("the gateway is not ready"))
 	}
 	return list

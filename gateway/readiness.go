@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -23,7 +24,7 @@ type parts struct {
 	Starting bool                    `json:"starting,omitempty"` // messages over HTTP are not taken yet
 	Ending   bool                    `json:"ending,omitempty"`   // the runs under way are finished, and no more messages are taken
 	Draining bool                    `json:"draining,omitempty"` // `gateway drain` has told it to hand its sessions over
-	Degraded []string                `json:"degraded,omitempty"` // why people get no answers although messages are taken, in words
+	Degraded []string                `json:"degraded,omitempty"` // what does not work for people, although the gateway takes messages, in sentences for the operator
 	Deferred deferredState           `json:"deferred"`
 	Store    storeState              `json:"store"`
 	Channels map[string]channelState `json:"channels"`
@@ -90,6 +91,9 @@ type queueState struct {
 // readyTimeout limits how long the store may take to answer.
 const readyTimeout = 3 * time.Second
 
+// stalledAfter is how long the replies of a channel wait until its delivery counts as stalled.
+const stalledAfter = time.Minute
+
 // needsOperator reports whether a channel in this state stays out of service until
 // the operator acts.
 func needsOperator(state string) bool {
@@ -101,14 +105,15 @@ func needsOperator(state string) bool {
 // channel was rejected by its platform or has ended. A platform or a model that is away does
 // not count: the gateway tries again by itself, and another node would do no better.
 func (g *Gateway) readiness() httpserver.ReadyFunc {
-	writes := &prober[struct{}]{every: probeEvery, probe: func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, dbhealth.New(g.store).Probe(ctx)
+	health := dbhealth.New(g.store)
+	writes := &prober[struct{}]{every: probeEvery, works: health.WorksSince, probe: func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, health.Probe(ctx)
 	}}
-	reads := &prober[seen]{probe: g.readSeen}
+	reads := &prober[seen]{works: health.WorksSince, probe: g.readSeen}
 	return func(ctx context.Context) (bool, any) {
 		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 		defer cancel()
-		written, read := writes.question(), reads.question()
+		written, read := writes.ask(), reads.ask()
 		_, err := written.answer(ctx)
 		is, readErr := read.answer(ctx)
 		if err == nil {
@@ -142,6 +147,10 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 			Channel: q.Channel, Account: q.Account, InboxWaiting: q.Waiting, InboxOldest: g.secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: g.secondsSince(q.OldestDue),
 			OutboxHeld: q.Held, HeldOldest: g.secondsSince(q.OldestHeld),
 		})
+		if g.isStalled(q) {
+			is.Degraded = append(is.Degraded, fmt.Sprintf("%s has taken no reply for %s: %s to %s to be sent, the oldest for %s", q.Channel, stalledAfter,
+				plural(q.Due, "reply", "replies"), plural(q.DueSessions, "chat", "chats"), seconds(g.secondsSince(q.OldestDue))))
+		}
 	}
 	for _, d := range in.held {
 		is.Held = append(is.Held, heldState{Channel: d.Channel, Session: string(d.Key), Since: d.HeldAt, Attempts: d.Attempts, Error: d.Reason})
@@ -153,7 +162,9 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 		}
 	}
 	is.MCP, is.Models = g.serverStates(), g.modelStates()
-	is.Deferred, is.Degraded = g.deferredStates(in.deferred)
+	var deferred []string
+	is.Deferred, deferred = g.deferredStates(in.deferred)
+	is.Degraded = append(is.Degraded, deferred...)
 	is.Starting, is.Ending = g.isStarting(), g.ending.Load()
 	is.Nodes, is.Draining = g.nodeStates(in.nodes), g.isDraining()
 	ready = err == nil && len(is.Store.Damaged) == 0 && !is.Starting && !is.Ending && !is.Draining
@@ -168,6 +179,14 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 		ready = ready && !needsOperator(h.State)
 	}
 	return ready, is
+}
+
+// isStalled reports whether replies of a queue that this process sends wait for a minute in which its platform has taken none. It does
+// not make the gateway unready: another process would fare no better.
+func (g *Gateway) isStalled(q bots.Queue) bool {
+	c := g.channels[q.Channel]
+	return c != nil && c.scope.By().Serves(conversation.Account{Channel: q.Channel, ID: q.Account}) &&
+		g.secondsSince(q.OldestDue) >= stalledAfter.Seconds() && c.sender.IsStalled(stalledAfter, q.DueSessions)
 }
 
 // isStarting reports whether HTTP is served already, but messages are not accepted over it yet.
@@ -196,7 +215,7 @@ type seen struct {
 const maxHeld = 5
 
 func (g *Gateway) readSeen(ctx context.Context) (in seen, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
 	if in.health, err = bots.New(g.store).Health(ctx); err != nil {
 		return in, err
@@ -243,10 +262,12 @@ func (g *Gateway) secondsSince(at time.Time) float64 {
 // Callers can stop waiting, so that a disk that hangs does not hold them up.
 type prober[T any] struct {
 	probe func(context.Context) (T, error)
-	every time.Duration // how long a result is reused after its check began
+	every time.Duration              // how long a result is reused after its check began
+	works func(since time.Time) bool // whether other work of the store has succeeded since a time
 
 	mu     sync.Mutex
 	latest *question[T]
+	good   T // the result of the latest check that succeeded
 }
 
 // question is one run of the check.
@@ -257,38 +278,58 @@ type question[T any] struct {
 	err   error
 }
 
-const probeEvery = time.Second
+const (
+	probeEvery    = time.Second
+	probePatience = 30 * time.Second // how long a check may wait behind other work of a store that works
+)
 
-// answer waits for the result until ctx ends.
-func (q *question[T]) answer(ctx context.Context) (value T, err error) {
-	select {
-	case <-q.done:
-		return q.value, q.err
-	case <-ctx.Done():
-		return value, errors.New("the database does not answer")
-	}
+// caller waits for the result of a question.
+type caller[T any] struct {
+	prober *prober[T]
+	*question[T]
+	began time.Time
 }
 
-// question returns the check under way, the last one if its result may still be
-// reused, or a new one.
-func (p *prober[T]) question() *question[T] {
+// answer waits for the result until ctx ends. If the check waits for longer, behind a thousand other reads or writes, the
+// caller gets the latest good result, provided that the store has done other work meanwhile.
+func (c caller[T]) answer(ctx context.Context) (value T, err error) {
+	select {
+	case <-c.done:
+		return c.value, c.err
+	case <-ctx.Done():
+	}
+	if time.Since(c.asked) < probePatience && c.prober.works(c.began.Add(-probeEvery)) {
+		c.prober.mu.Lock()
+		defer c.prober.mu.Unlock()
+		return c.prober.good, nil
+	}
+	return value, errors.New("the database does not answer")
+}
+
+// ask asks for the result of the check under way, of the last one if its result may still be reused, or of a new one.
+func (p *prober[T]) ask() caller[T] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
 	if q := p.latest; q != nil {
 		select {
 		case <-q.done:
-			if time.Since(q.asked) < p.every {
-				return q
+			if now.Sub(q.asked) < p.every {
+				return caller[T]{p, q, now}
 			}
 		default:
-			return q
+			return caller[T]{p, q, now}
 		}
 	}
-	q := &question[T]{asked: time.Now(), done: make(chan struct{})}
+	q := &question[T]{asked: now, done: make(chan struct{})}
 	p.latest = q
 	go func() {
 		defer close(q.done)
-		q.value, q.err = p.probe(context.Background())
+		if q.value, q.err = p.probe(context.Background()); q.err == nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.good = q.value
+		}
 	}()
-	return q
+	return caller[T]{p, q, now}
 }

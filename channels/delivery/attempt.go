@@ -73,6 +73,7 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 		if err != nil {
 			return false, err
 		}
+		q.sender.noteTaken()
 		d.Sent = append(d.Sent, ids...)
 		if len(d.Sent) < len(parts) && !q.markParts(ctx, *d, troubled) {
 			return false, nil

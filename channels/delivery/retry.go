@@ -48,6 +48,10 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 		})
 	}
 	wait := pause(d.Attempts, err)
+	if refused := (*channels.SendError)(nil); errors.As(err, &refused) && refused.RetryAfter > 0 {
+		until := time.Now().Add(wait)
+		q.sender.limit.Store(&until)
+	}
 	if d.Attempts > 1 && isPowerOfTwo(d.Attempts) { // a long trouble is stored ever more rarely
 		if !q.mark(ctx, "note a failed try", func(ctx context.Context) error {
 			return q.sender.outbox.Mark(ctx, *d, conversation.MarkTried, err.Error())

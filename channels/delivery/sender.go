@@ -49,8 +49,10 @@ type Sender struct {
 	work  chan work
 	idle  chan *queue
 	done  chan struct{}
-	files chan struct{} // holds one element for each queue that has files in memory
-	read  atomic.Int64  // ID of the newest delivery that a queue has read from the store
+	files chan struct{}             // holds one element for each queue that has files in memory
+	taken atomic.Pointer[time.Time] // when the platform took a reply last, or Run began; nil: Run has not begun
+	limit atomic.Pointer[time.Time] // when the latest wait ends that the platform has asked for; nil: it never has
+	read  atomic.Int64              // ID of the newest delivery that a queue has read from the store
 
 	mu      sync.Mutex
 	sending map[conversation.Key]int    // by session: number of replies that wait for its queue, and 1 while it has a queue
@@ -135,6 +137,22 @@ func (s *Sender) claimable(ctx context.Context, scope conversation.Scope) ([]clu
 	return s.outbox.Node().Claimable(ctx, keys)
 }
 
+// IsStalled reports whether the platform has taken no reply for d, although replies of so many sessions have been due for
+// as long. A single chat does not count while it waits because the platform has asked to.
+func (s *Sender) IsStalled(d time.Duration, sessions int64) bool {
+	taken := s.taken.Load()
+	if taken == nil || time.Since(*taken) < d {
+		return false
+	}
+	limit := s.limit.Load()
+	return sessions > 1 || s.outage.Fails() && (limit == nil || time.Now().After(*limit))
+}
+
+func (s *Sender) noteTaken() {
+	now := time.Now()
+	s.taken.Store(&now)
+}
+
 // hand queues work for Run's goroutine.
 func (s *Sender) hand(w work) {
 	s.count(w.key, 1)
@@ -180,6 +198,7 @@ func (s *Sender) count(key conversation.Key, change int) {
 // outbox for the next start.
 func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan struct{}) error {
 	s.account = scope.By()
+	s.noteTaken()
 	d := dispatcher{sender: s, flush: flush, queues: map[conversation.Key]*queue{}, abandoned: map[conversation.Key]bool{}}
 	d.held = heldSessions{sender: s, sessions: map[conversation.Key]*heldSession{}}
 	defer d.working.Wait()

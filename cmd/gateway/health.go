@@ -25,9 +25,9 @@ func healthCommand(configPath *string) *cobra.Command {
 		Long: "Asks the gateway on this database for its state, and prints the answer. It exits with status 0\n" +
 			"if the gateway works. It exits with status 1, and prints each reason, if no gateway runs, if it\n" +
 			"does not answer within " + healthTimeout.String() + " (it is stopped, or hangs), if a platform rejects the bot, if a channel\n" +
-			"has ended, if the database can't be written or is damaged, or while it starts or ends. A platform\n" +
-			"that can't be reached is not a reason, since the gateway tries again by itself. The command changes\n" +
-			"nothing.\n\n" +
+			"has ended, if replies wait while their platform has taken none for a minute, if the database can't be\n" +
+			"written or is damaged, or while it starts or ends. A platform that can't be reached is no reason by\n" +
+			"itself, since the gateway tries again. The command changes nothing.\n\n" +
 			"With --all, it asks every gateway of this user on this machine, or in this container, whatever its\n" +
 			"configuration is.",
 		Args: cobra.NoArgs,

@@ -15,6 +15,7 @@ type Queue struct {
 	Waiting       int64     // inbound that no run has settled
 	OldestWaiting time.Time // when the oldest waiting inbound was written, as the platform says; zero = none waits
 	Due           int64     // deliveries to be sent
+	DueSessions   int64     // sessions of these deliveries
 	OldestDue     time.Time // when the run of the oldest due delivery ended; zero = none is due
 	Held          int64     // deliveries of Due that are set aside
 	OldestHeld    time.Time // since when the oldest of Held is set aside; zero = none is
@@ -25,7 +26,7 @@ func (q Queue) Plus(o Queue) Queue {
 	return Queue{
 		Channel: cmp.Or(q.Channel, o.Channel), Account: cmp.Or(q.Account, o.Account),
 		Waiting: q.Waiting + o.Waiting, OldestWaiting: earlier(q.OldestWaiting, o.OldestWaiting),
-		Due: q.Due + o.Due, OldestDue: earlier(q.OldestDue, o.OldestDue),
+		Due: q.Due + o.Due, DueSessions: q.DueSessions + o.DueSessions, OldestDue: earlier(q.OldestDue, o.OldestDue),
 		Held: q.Held + o.Held, OldestHeld: earlier(q.OldestHeld, o.OldestHeld),
 	}
 }
@@ -42,11 +43,11 @@ func earlier(a, b time.Time) time.Time {
 func (b *Bots) Queues(ctx context.Context) ([]Queue, error) {
 	rows, err := b.db.QueryContext(ctx, `
 		SELECT channel, account, sum(waiting), coalesce(min(CASE WHEN waiting = 1 THEN at END), 0), sum(due), coalesce(min(CASE WHEN due = 1 THEN at END), 0),
-			count(held_at), coalesce(min(held_at), 0)
+			count(held_at), coalesce(min(held_at), 0), count(DISTINCT session_id)
 		FROM (
-			SELECT channel, account, 1 AS waiting, 0 AS due, sent_at AS at, CAST(NULL AS BIGINT) AS held_at FROM inbox WHERE run_id IS NULL AND note = 0
+			SELECT channel, account, 1 AS waiting, 0 AS due, sent_at AS at, CAST(NULL AS BIGINT) AS held_at, CAST(NULL AS BIGINT) AS session_id FROM inbox WHERE run_id IS NULL AND note = 0
 			UNION ALL
-			SELECT channel, account, 0, 1, created_at, held_at FROM outbox WHERE state = 'due') AS queued
+			SELECT channel, account, 0, 1, created_at, held_at, session_id FROM outbox WHERE state = 'due') AS queued
 		GROUP BY channel, account ORDER BY channel, account`)
 	if err != nil {
 		return nil, db.Explain(err)
@@ -56,7 +57,7 @@ func (b *Bots) Queues(ctx context.Context) ([]Queue, error) {
 	for rows.Next() {
 		var q Queue
 		var waiting, due, held int64
-		if err := rows.Scan(&q.Channel, &q.Account, &q.Waiting, &waiting, &q.Due, &due, &q.Held, &held); err != nil {
+		if err := rows.Scan(&q.Channel, &q.Account, &q.Waiting, &waiting, &q.Due, &due, &q.Held, &held, &q.DueSessions); err != nil {
 			return nil, err
 		}
 		q.OldestWaiting, q.OldestDue = db.FromMillis(waiting), db.FromMillis(due)

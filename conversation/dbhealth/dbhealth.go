@@ -5,6 +5,7 @@ package dbhealth
 import (
 	"context"
 	"strings"
+	"time"
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
@@ -56,6 +57,12 @@ func (h *Health) Probe(ctx context.Context) error {
 		return err
 	}
 	return h.db.LacksRoom()
+}
+
+// WorksSince reports whether something was stored since a time, and nothing lacks room, so that the database works even if a
+// Probe still waits behind other writes.
+func (h *Health) WorksSince(t time.Time) bool {
+	return h.db.HasStoredSince(t) && h.db.LacksRoom() == nil
 }
 
 // Troubles returns what keeps the store from its work, in sentences for the

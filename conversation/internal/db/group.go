@@ -21,6 +21,7 @@ type committer struct {
 	turn     chan struct{}              // a lock, full while a goroutine has the turn: only that goroutine may use the connection
 	transact func(group ...write) error // commits a group in one transaction
 	written  func()                     // called after each group, with the turn
+	stored   atomic.Pointer[time.Time]  // when the latest group was committed that waits for the disk; nil = none was
 	closed   bool                       // used only with the turn
 }
 
@@ -225,6 +226,10 @@ func drain(group []write, queue <-chan write) []write {
 // transaction of its own.
 func (c *committer) commit(group []write) {
 	err := c.transact(group...)
+	if err == nil && slices.ContainsFunc(group, func(w write) bool { return !w.quick }) {
+		now := time.Now()
+		c.stored.Store(&now)
+	}
 	if err == nil || len(group) == 1 || errors.Is(err, ErrMoved) {
 		for _, job := range group {
 			job.result <- err
@@ -234,6 +239,12 @@ func (c *committer) commit(group []write) {
 	for _, job := range group {
 		job.result <- c.transact(job)
 	}
+}
+
+// hasStoredSince reports whether a group was committed since a time.
+func (c *committer) hasStoredSince(t time.Time) bool {
+	latest := c.stored.Load()
+	return latest != nil && latest.After(t)
 }
 
 // close commits the queued writes and calls leave, which closes the connection. Later writes fail with ErrClosed.

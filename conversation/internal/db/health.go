@@ -1,6 +1,9 @@
 package db
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // health has the methods of an engine for the state of its database. They implement methods of DB.
 type health interface {
@@ -9,6 +12,7 @@ type health interface {
 	noteDamage(part string, err error)
 	moved() error
 	lacksRoom() error
+	hasStoredSince(t time.Time) bool
 	checkUnclean(ctx context.Context) error
 	watch(ctx context.Context, back func())
 }
@@ -32,6 +36,10 @@ func (d *DB) Moved() error { return d.engine.moved() }
 // nil. A small write may succeed meanwhile, in the space that the files have already. What has to be
 // stored is tried again more often than that. A server's disk is not known here.
 func (d *DB) LacksRoom() error { return d.engine.lacksRoom() }
+
+// HasStoredSince reports whether this process has committed a write since a time, so that the database works, although other
+// writes still wait.
+func (d *DB) HasStoredSince(t time.Time) bool { return d.engine.hasStoredSince(t) }
 
 // CheckUnclean makes SQLite check all pages of the database if Unclean reports true, and adds
 // what it finds to the Damages. A million messages take a few seconds; reads and writes continue

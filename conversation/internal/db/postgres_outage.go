@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,6 +73,10 @@ func (s *postgresServer) moved() error {
 
 // lacksRoom returns nil: what the server's disk has room for is not known here.
 func (s *postgresServer) lacksRoom() error { return nil }
+
+func (s *postgresServer) hasStoredSince(t time.Time) bool {
+	return slices.ContainsFunc(s.lanes, func(l *lane) bool { return l.group.hasStoredSince(t) })
+}
 
 // checkUnclean does nothing: a server recovers by itself.
 func (s *postgresServer) checkUnclean(context.Context) error { return nil }

@@ -23,6 +23,8 @@ func (f *sqliteFile) moved() error {
 // fullFor is how long the disk counts as full after a write that found no room.
 const fullFor = 15 * time.Second
 
+func (f *sqliteFile) hasStoredSince(t time.Time) bool { return f.writer.group.hasStoredSince(t) }
+
 func (f *sqliteFile) lacksRoom() error {
 	if full := f.writer.full.Load(); full != nil && time.Since(full.at) < fullFor {
 		return full.err
