@@ -281,6 +281,7 @@ type question[T any] struct {
 const (
 	probeEvery    = time.Second
 	probePatience = 30 * time.Second // how long a check may wait behind other work of a store that works
+	workWithin    = 5 * time.Second  // how long before a question other work may have succeeded
 )
 
 // caller waits for the result of a question.
@@ -298,7 +299,7 @@ func (c caller[T]) answer(ctx context.Context) (value T, err error) {
 		return c.value, c.err
 	case <-ctx.Done():
 	}
-	if time.Since(c.asked) < probePatience && c.prober.works(c.began.Add(-probeEvery)) {
+	if time.Since(c.asked) < probePatience && c.prober.works(c.began.Add(-workWithin)) {
 		c.prober.mu.Lock()
 		defer c.prober.mu.Unlock()
 		return c.prober.good, nil

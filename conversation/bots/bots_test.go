@@ -238,7 +238,7 @@ func TestQueuesCountByChannel(t *testing.T) {
 	list, err := New(s).Queues(t.Context())
 	want := []Queue{
 		{Channel: "discord", Waiting: 2, OldestWaiting: began.Add(time.Minute)},
-		{Channel: "telegram", Due: 2, OldestDue: began},
+		{Channel: "telegram", Due: 2, DueSessions: 1, OldestDue: began},
 	}
 	if diff := cmp.Diff(want, list); diff != "" || err != nil {
 		t.Error(err, diff)

@@ -225,11 +225,7 @@ func drain(group []write, queue <-chan write) []write {
 // commit commits a group and sends the results. If the transaction fails, it repeats each write in a
 // transaction of its own.
 func (c *committer) commit(group []write) {
-	err := c.transact(group...)
-	if err == nil && slices.ContainsFunc(group, func(w write) bool { return !w.quick }) {
-		now := time.Now()
-		c.stored.Store(&now)
-	}
+	err := c.transactNoting(group...)
 	if err == nil || len(group) == 1 || errors.Is(err, ErrMoved) {
 		for _, job := range group {
 			job.result <- err
@@ -237,8 +233,18 @@ func (c *committer) commit(group []write) {
 		return
 	}
 	for _, job := range group {
-		job.result <- c.transact(job)
+		job.result <- c.transactNoting(job)
 	}
+}
+
+// transactNoting calls transact, and notes when writes that wait for the disk were committed.
+func (c *committer) transactNoting(group ...write) error {
+	err := c.transact(group...)
+	if err == nil && slices.ContainsFunc(group, func(w write) bool { return !w.quick }) {
+		now := time.Now()
+		c.stored.Store(&now)
+	}
+	return err
 }
 
 // hasStoredSince reports whether a group was committed since a time.
