@@ -8,6 +8,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"parley/conversation"
+	"parley/conversation/retry"
 	"parley/internal/clock"
 )
 
@@ -41,7 +43,11 @@ func (r *Retry) Wait(ctx context.Context, trouble Trouble, err error, atLeast ti
 	}
 	r.failing = true
 	r.outage.Failed(r.what, trouble, "error", err)
-	return clock.Sleep(ctx, max(atLeast, r.waits.NextBackOff()))
+	wait := r.waits.NextBackOff()
+	if conversation.IsDiskFull(err) {
+		wait = min(wait, retry.FullWait)
+	}
+	return clock.Sleep(ctx, max(atLeast, wait))
 }
 
 // Succeeded ends the trouble, if there is one, and logs text.

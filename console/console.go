@@ -188,8 +188,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpserver.Problem(w, r, http.StatusConflict, "That was done already, or can't be done any more. Load the page before this one again.")
 	case errors.Is(err, conversation.ErrMoved):
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway can't reach its database at the moment, so there is nothing to show. The log and /readyz say why.")
-	case conversation.IsDiskFull(err):
-		c.Log.Error("console page failed", "path", r.URL.Path, "error", err)
+	case conversation.IsDiskFull(err): // the store has logged it
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The disk of the database is full: make room, and work goes on by itself.")
 	case conversation.IsDamaged(err):
 		httpserver.Problem(w, r, http.StatusInternalServerError, "A part of the database that this page shows is damaged: "+dbhealth.Advice+".")

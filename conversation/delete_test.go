@@ -3,6 +3,7 @@ package conversation_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -396,5 +397,50 @@ func TestPicturesAreSweptAFewAtATime(t *testing.T) {
 		if gone, left, _ = sweepStep(t, s, `SELECT count(*) FROM images`); gone > 2 {
 			t.Fatalf("one step deleted %d pictures of %d bytes", gone, 2<<20)
 		}
+	}
+}
+
+// A step of the purge writes few pages, and a deleted message costs about as many bytes as the index has for it. FTS5 once merged
+// segments in the commits of deletions, which wrote several MiB at once.
+func TestPurgeWritesLittleInEachStep(t *testing.T) {
+	t.Parallel()
+	storetest.NeedsSQLite(t)
+	path := filepath.Join(t.TempDir(), "purge.db")
+	const sessions, messages, page = 10, 300, 4096
+	if err := storetest.Fill(t.Context(), path, storetest.Filling{First: 1, Sessions: sessions, Messages: messages}); err != nil {
+		t.Fatal(err)
+	}
+	s := storetest.Open(t, path)
+	s.DB().StopChores()
+	storetest.Exec(t, s, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120)
+		UPDATE messages SET content = (SELECT group_concat('w' || (messages.id * 7919 * i % 5003), ' ') FROM n)`)
+	storetest.Chores(t, s)
+	storetest.Exec(t, s, `PRAGMA wal_autocheckpoint = 0`) // the log grows by what is written
+	storetest.Exec(t, s, `UPDATE conversations SET deleted = 1 WHERE id % 2 = 0`)
+	size := func() int64 {
+		info, err := os.Stat(path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	began, most := size(), int64(0)
+	for done := false; !done; {
+		before := size()
+		err := s.DB().Write(t.Context(), func(ctx context.Context, tx db.Tx) (err error) {
+			done, err = s.DB().StepChore(ctx, tx)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, size()-before)
+	}
+	if left := storetest.Count(t, s, `SELECT count(*) FROM messages`); left != sessions*messages/2 {
+		t.Fatalf("%d messages are left", left)
+	}
+	t.Logf("%d bytes for each deleted message, at most %d pages in a step", (size()-began)/(sessions*messages/2), most/page)
+	if most > 200*page {
+		t.Errorf("a step wrote %d pages", most/page)
 	}
 }

@@ -2,6 +2,8 @@ package faulttest
 
 import (
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,7 +50,7 @@ func (w *world) fill(dir string) (makeRoom func()) {
 func newSmallWorld(t *testing.T) (w *world, dir string, p *gatewaytest.Process) {
 	t.Helper()
 	dir = smallDisk(t)
-	w = newWorld(t, settings{database: filepath.Join(dir, "conversations.db")})
+	w = newWorld(t, settings{database: filepath.Join(dir, "conversations.db"), platform: newPrograms})
 	p = w.startServing()
 	w.say(1, "before")
 	w.awaitAnswer(1, "before")
@@ -112,6 +114,51 @@ func TestDiskFullAtTheMark(t *testing.T) {
 	p.Stop()
 	w.expectClean()
 	w.expectReplies(1, "re before", "re m1")
+}
+
+// A gateway that was killed on a full disk, and finds no room for the files beside the database, waits for
+// room, and then answers what waits.
+func TestGatewayWaitsForRoomAtTheStart(t *testing.T) {
+	t.Parallel()
+	w, dir, p := newSmallWorld(t)
+	w.fill(dir)
+	w.say(1, "m1")
+	w.awaitLog("disk full, nothing is stored until there is room")
+	p.Kill()
+	w.must(os.Remove(w.gw.Database + "-shm"))
+	makeRoom := w.fill(dir)
+	p = w.start()
+	w.awaitLog("disk full, the gateway starts when there is room")
+	makeRoom()
+	w.awaitAnswer(1, "m1")
+	p.Stop()
+	w.expectClean()
+	w.expectAnsweredOnce()
+}
+
+// A request that needs room is answered 507 while the disk is full, and does not log an error of its own.
+func TestUploadToAFullDisk(t *testing.T) {
+	t.Parallel()
+	w, dir, p := newSmallWorld(t)
+	upload := func(want int) {
+		t.Helper()
+		url := "http://" + w.platform.(programs).listen + "/api/v1/sessions/api:task/files?name=a.txt"
+		answer, err := http.Post(url, "text/plain", strings.NewReader(strings.Repeat("a line\n", 300_000)))
+		w.must(err)
+		defer answer.Body.Close()
+		if body, _ := io.ReadAll(answer.Body); answer.StatusCode != want {
+			t.Errorf("an upload is answered %s, want %d: %s", answer.Status, want, body)
+		}
+	}
+	makeRoom := w.fill(dir)
+	upload(http.StatusInsufficientStorage)
+	makeRoom()
+	upload(http.StatusCreated)
+	p.Stop()
+	if log := w.gw.Log.String(); strings.Contains(log, "API request failed") {
+		t.Errorf("the request logs an error: %s", log)
+	}
+	w.expectClean()
 }
 
 func TestReadOnlyDatabase(t *testing.T) {

@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"parley/conversation/storetest"
 	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
 )
@@ -211,4 +213,26 @@ func fromEnv(t *testing.T, name string, byDefault int64) int64 {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return n
+}
+
+// Two gateways serve one database. What the one that is killed had under way is answered by the other.
+func TestGatewayAnswersWhatAnotherOneHasLeft(t *testing.T) {
+	t.Parallel()
+	if storetest.OnPostgres() {
+		t.Skip("nodes of a cluster find each other's work by themselves")
+	}
+	w := newWorld(t, settings{})
+	held := w.holdModel("m1")
+	first := w.startServing()
+	second := w.startServing()
+	second.Signal(syscall.SIGSTOP) // so that the first one takes the message
+	w.say(1, "m1")
+	w.awaitReached("the model call", held)
+	second.Signal(syscall.SIGCONT)
+	first.Kill()
+	held.Open()
+	w.awaitLog("another gateway on this database has ended")
+	w.awaitAnswer(1, "m1")
+	second.Stop()
+	w.expectClean()
 }

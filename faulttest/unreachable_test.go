@@ -28,7 +28,7 @@ func TestGatewayWaitsForItsDatabase(t *testing.T) {
 	p.Signal(syscall.SIGHUP)
 	w.awaitLog("signal ignored")
 	proxy.Resume()
-	w.awaitLog("database reached")
+	w.awaitLog("database opened")
 	w.say(1, "m1")
 	w.awaitAnswer(1, "m1")
 	if n := strings.Count(p.Stderr.String(), waitsForDatabase); n != 1 {

@@ -201,21 +201,28 @@ func (g *Gateway) openStore(ctx context.Context, o Options) (err error) {
 	store.Node.URL, store.Node.Version, store.Node.Command = nodeURL(g.cfg.HTTP.Address()), o.Version, nodeCommand(o)
 	g.store, err = conversation.Open(ctx, store)
 	outage := channels.NewOutage(g.log)
-	for errors.Is(err, conversation.ErrUnreachable) && o.Daemon && o.Terminal == nil { // a person at a terminal is shown the error
-		outage.Failed("", channels.Trouble{Level: slog.LevelError, Text: "database can't be reached, the gateway starts when it can"}, "error", err)
-		if err := clock.Sleep(ctx, databaseRetry); err != nil {
+	for o.Daemon {
+		text := "database can't be reached, the gateway starts when it can"
+		switch {
+		case conversation.IsDiskFull(err):
+			text = "disk full, the gateway starts when there is room"
+		case !errors.Is(err, conversation.ErrUnreachable) || o.Terminal != nil: // a person at a terminal is shown the error
+			if err == nil {
+				outage.Succeeded("", "database opened")
+			}
+			return err
+		}
+		outage.Failed("", channels.Trouble{Level: slog.LevelError, Text: text}, "error", err)
+		if err := clock.Sleep(ctx, openRetry); err != nil {
 			return err
 		}
 		g.store, err = conversation.Open(ctx, store)
 	}
-	if err == nil {
-		outage.Succeeded("", "database reached")
-	}
 	return err
 }
 
-// databaseRetry is the pause between two attempts to open a database whose server can't be reached.
-const databaseRetry = 2 * time.Second
+// openRetry is the pause between two attempts to open a database that can't be reached, or whose disk is full.
+const openRetry = 2 * time.Second
 
 // StoreConfig returns how a process that has a configuration opens the database at path.
 func StoreConfig(cfg config.Config, path string) conversation.Config {

@@ -129,9 +129,6 @@ func (f healthReport) describe() string {
 	if f.Draining {
 		b.WriteString("it drains: the other gateways take its sessions over\n")
 	}
-	for _, why := range f.Degraded {
-		b.WriteString("degraded: " + why + "\n")
-	}
 	for _, name := range slices.Sorted(maps.Keys(f.Channels)) {
 		c := f.Channels[name]
 		fmt.Fprintf(&b, "%s: %s since %s", c.title(name), c.State, c.Since.Format(time.DateTime))

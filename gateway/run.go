@@ -93,7 +93,12 @@ func (g *Gateway) background(scopes []conversation.Scope) []func(context.Context
 		func(ctx context.Context) { g.checkAfterCrash(ctx, firstCheck) },
 		g.releaseUnused,
 		func(ctx context.Context) {
-			dbhealth.New(g.store).Watch(ctx, func() { g.router.Resume(ctx, scopes...) })
+			dbhealth.New(g.store).Watch(ctx, func() {
+				g.router.Resume(ctx, scopes...)
+				for _, c := range g.channels {
+					c.sender.Resume(ctx, c.scope)
+				}
+			})
 		},
 	}
 	if g.vectors != nil {

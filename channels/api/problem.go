@@ -46,8 +46,7 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 	case errors.Is(err, conversation.ErrMoved):
 		return withRetryAfter(movedTime, problem(http.StatusServiceUnavailable,
 			"The gateway can't reach its database and stores nothing at the moment. Send the request again later, with the same Idempotency-Key if it has one."))
-	case conversation.IsDiskFull(err):
-		c.Log.Error("API request failed", "error", err)
+	case conversation.IsDiskFull(err): // the store has logged it
 		return withRetryAfter(movedTime, problem(http.StatusServiceUnavailable,
 			"The gateway's disk is full, and nothing is stored at the moment. Send the request again later, with the same Idempotency-Key if it has one."))
 	case conversation.IsDamaged(err):

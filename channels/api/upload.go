@@ -29,7 +29,7 @@ func (c *Channel) uploadOperations() []operation {
 			Description: "The body is the file, with its media type as Content-Type and its name as the parameter name; or a form (multipart/form-data) with one file. " +
 				"It is stored as it arrives. A message of the session then names the file by its id, in files. A file that no message has named for a day is deleted.",
 			RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": bytes, "multipart/form-data": form}},
-			Errors:      []int{http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable},
+			Errors:      []int{http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable, http.StatusInsufficientStorage},
 		}, c.postFile),
 	}
 }
@@ -122,6 +122,8 @@ func tooLarge(err error) error {
 		return problem(http.StatusRequestEntityTooLarge, "The file is not taken: %s.", refused.Words)
 	case errors.As(err, &large):
 		return problem(http.StatusRequestEntityTooLarge, "The file is too large. Allowed: %s.", files.Size(large.Limit))
+	case conversation.IsDiskFull(err):
+		return withRetryAfter(movedTime, problem(http.StatusInsufficientStorage, "There is no room on the gateway's disk for the file. Send it again later."))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return problem(http.StatusBadRequest, "The body ended early.")
 	}

@@ -102,6 +102,13 @@ func (s *Sender) Enqueue(replies ...conversation.Delivery) {
 // a reply that is to be sent again.
 func (s *Sender) EnqueueDue(key conversation.Key) { s.hand(work{key: key}) }
 
+// Resume makes the sender read all due deliveries from the store, such as those of another process that has ended.
+func (s *Sender) Resume(ctx context.Context, scope conversation.Scope) {
+	for _, key := range s.unsent(ctx, scope) {
+		s.EnqueueDue(key)
+	}
+}
+
 // sweepEvery is how often a node of a cluster looks for replies that a node has left that is dead, or that
 // another node has given to it.
 const sweepEvery = time.Second
@@ -287,7 +294,7 @@ func (s *Sender) unsent(ctx context.Context, scope conversation.Scope) (keys []c
 		return err
 	})
 	if err == nil && len(keys) > 0 {
-		s.log.Info("sending replies from before the start", "sessions", len(keys))
+		s.log.Info("sending replies from before", "sessions", len(keys))
 	}
 	return keys
 }

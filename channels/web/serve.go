@@ -124,8 +124,7 @@ func (c *Channel) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpserver.Problem(w, r, http.StatusUnprocessableEntity, "This address is not one that a page of this chat has given. Go back, and load the page again.")
 	case errors.Is(err, conversation.ErrMoved):
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway can't reach its database at the moment, so nothing is stored. Try again later.")
-	case conversation.IsDiskFull(err):
-		c.Log.Error("web chat page failed", "path", r.URL.Path, "error", err)
+	case conversation.IsDiskFull(err): // the store has logged it
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway can't store anything at the moment. Try again later.")
 	case conversation.IsDamaged(err):
 		httpserver.Problem(w, r, http.StatusInternalServerError, "What is stored here can't be read: the database of this gateway is damaged. Its operator has been told.")

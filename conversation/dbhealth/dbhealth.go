@@ -45,7 +45,8 @@ func (h *Health) Damages() []string { return h.db.Damages() }
 
 // Watch checks every second until ctx ends whether the database is still where it
 // was opened, so that the operator is told also while nothing is written. It calls
-// back each time the database has come back: of what was written just when it went,
+// back when another daemon on the same file has ended, since what that one had under way is
+// left in the store, and each time the database has come back: of what was written just when it went,
 // the caller was told an error, and the store may hold it all the same.
 func (h *Health) Watch(ctx context.Context, back func()) { h.db.Watch(ctx, back) }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/sqlite"
 	"parley/internal/dbdamage"
 )
 
@@ -85,6 +86,35 @@ func TestBackupCopiesADatabaseThatIsBeingWritten(t *testing.T) {
 	writer.stop()
 	if n, stored := number(t, database, `SELECT count(*) FROM inbox WHERE source_id LIKE 'cli:load/%'`), writer.stored.Load(); n != stored {
 		t.Errorf("the database holds %d of %d messages", n, stored)
+	}
+}
+
+// The pages that a purge has freed are not in the copy, which has the same rows.
+func TestBackupHasNoFreePages(t *testing.T) {
+	t.Parallel()
+	database := newDatabase(t, 5, 5)
+	file, err := sqlite.Open(database, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{`CREATE TABLE filler (x)`, `INSERT INTO filler VALUES (zeroblob(4000000))`, `DROP TABLE filler`} {
+		if _, err := file.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const pages, free, messages = `PRAGMA page_count`, `PRAGMA freelist_count`, `SELECT count(*) FROM messages`
+	target := filepath.Join(t.TempDir(), "copy.db")
+	for range 2 { // the second time it replaces the first
+		if _, err := Backup(t.Context(), database, target, BackupOptions{Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		if number(t, target, free) != 0 || number(t, target, pages) > number(t, database, pages)-900 || number(t, target, messages) != number(t, database, messages) {
+			t.Errorf("the copy has %d pages, %d of them free; the database has %d and %d",
+				number(t, target, pages), number(t, target, free), number(t, database, pages), number(t, database, free))
+		}
 	}
 }
 

@@ -5,15 +5,33 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"parley/conversation/internal/sqlite"
 )
 
-// copyDatabase copies a database, including its write-ahead log, into an empty file,
-// page by page, as it is at one moment: the read transaction that it holds
-// meanwhile keeps nobody from writing, and no write makes it start again. The
-// copy needs no log, and no log belongs to it.
+// copyDatabase copies a database, including its write-ahead log, into an empty
+// file, as it is at one moment: the read transaction that it holds meanwhile keeps
+// nobody from writing, and no write makes it start again. The copy needs no log,
+// and no log belongs to it. It is made page by page, or row by row if more than an
+// eighth of the pages are free, so that it has no free pages.
 func copyDatabase(ctx context.Context, source *sql.Conn, target string, progress Progress) error {
+	var pages, free int
+	if err := source.QueryRowContext(ctx, "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count").Scan(&pages, &free); err != nil {
+		return err
+	}
+	copyTo := copyPages
+	if free > pages/8 {
+		copyTo = copyRows
+	}
+	if err := copyTo(ctx, source, target, progress); err != nil {
+		return err
+	}
+	return detach(ctx, target)
+}
+
+func copyPages(ctx context.Context, source *sql.Conn, target string, progress Progress) error {
 	if _, err := source.ExecContext(ctx, "BEGIN"); err != nil {
 		return err
 	}
@@ -23,10 +41,21 @@ func copyDatabase(ctx context.Context, source *sql.Conn, target string, progress
 		return err
 	}
 	report := func(done, total int) { progress.Report(Copying, int64(done), int64(total)) }
-	if err := sqlite.CopyPages(ctx, source, target, report); err != nil {
+	return sqlite.CopyPages(ctx, source, target, report)
+}
+
+// copyRows copies a database with VACUUM INTO, which writes to the target alone.
+func copyRows(ctx context.Context, source *sql.Conn, target string, progress Progress) error {
+	progress.Report(Copying, 0, 0)
+	if err := os.Truncate(target, 0); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier try
 		return err
 	}
-	return detach(ctx, target)
+	if _, err := source.ExecContext(ctx, "PRAGMA query_only = off"); err != nil {
+		return err
+	}
+	_, err := source.ExecContext(ctx, "VACUUM INTO ?", target)
+	_, on := source.ExecContext(context.WithoutCancel(ctx), "PRAGMA query_only = on")
+	return errors.Join(err, on)
 }
 
 // detach makes a copy one that needs no log, and that no log of the original is

@@ -26,6 +26,10 @@ func PersistAll(ctx context.Context, log *slog.Logger, what string, do func() er
 	return persist(ctx, log, what, func(error) bool { return false }, do)
 }
 
+// FullWait is the longest wait between two attempts to store something while the disk is full. Whatever waits is
+// stored soon after somebody has made room.
+const FullWait = time.Second
+
 func persist(ctx context.Context, log *slog.Logger, what string, isFinal func(error) bool, do func() error) error {
 	err := do()
 	if err == nil || ctx.Err() != nil {
@@ -40,6 +44,9 @@ func persist(ctx context.Context, log *slog.Logger, what string, isFinal func(er
 	waits.InitialInterval, waits.MaxInterval = 50*time.Millisecond, 5*time.Second
 	_, err = backoff.Retry(ctx, func() (struct{}, error) {
 		err := do()
+		if conversation.IsDiskFull(err) {
+			waits.MaxInterval = FullWait
+		}
 		if err != nil && isFinal(err) {
 			err = backoff.Permanent(err)
 		}

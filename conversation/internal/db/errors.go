@@ -53,6 +53,9 @@ func FaultOf(err error) Fault {
 	if !errors.As(err, &e) {
 		return postgresFault(err)
 	}
+	if isNoRoom(e.SystemErrno) {
+		return Full
+	}
 	if fault, known := faults[e.Code]; known {
 		return fault
 	}
@@ -93,9 +96,14 @@ func isCorrupt(err error) bool {
 	return fault == Damaged || fault == NotADatabase
 }
 
-// IsDiskFull reports whether an error says that the disk is full, so that nothing is stored
-// until somebody makes room.
-func IsDiskFull(err error) bool { return FaultOf(err) == Full }
+// IsDiskFull reports whether an error of the engine or of the file system says that the disk is full, so
+// that nothing is stored until somebody makes room.
+func IsDiskFull(err error) bool { return FaultOf(err) == Full || isNoRoom(err) }
+
+// isNoRoom reports whether the file system has no room left, or none for this user.
+func isNoRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
 
 // IsTemporary reports whether a failed read may succeed later: the database is busy,
 // closed, moved or unreachable, the read was interrupted, or the process lacks memory or
@@ -155,7 +163,7 @@ func explainFile(path string, err error) error {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("the user with the id %d may not write here: let it write to the folder %s and to the files in it that begin with %q, "+
 			"or set database to a path elsewhere (%w)", os.Geteuid(), dir, filepath.Base(path), err)
-	case errors.Is(err, syscall.ENOSPC):
+	case isNoRoom(err) && FaultOf(err) == NoFault:
 		return fmt.Errorf("the disk is full: make room (%w)", err)
 	}
 	return err

@@ -32,7 +32,7 @@ func (d *DB) NoteDamage(part string, err error) { d.engine.noteDamage(part, err)
 // reached, so that nothing can be stored. Otherwise it returns nil.
 func (d *DB) Moved() error { return d.engine.moved() }
 
-// LacksRoom returns why a write of the last quarter of a minute failed if the disk was full, else
+// LacksRoom returns why a write of the last five seconds failed if the disk was full, else
 // nil. A small write may succeed meanwhile, in the space that the files have already. What has to be
 // stored is tried again more often than that. A server's disk is not known here.
 func (d *DB) LacksRoom() error { return d.engine.lacksRoom() }
@@ -48,6 +48,6 @@ func (d *DB) CheckUnclean(ctx context.Context) error { return d.engine.checkUncl
 
 // Watch checks every second, until ctx ends, whether the database is still where it was
 // opened, so that a move is logged even if nothing is written. It calls back each time the
-// database was put back. The caller must then read the store again, since writes that returned an
+// database was put back, and when another daemon has ended that had the same file open. The caller must then read the store again, since writes that returned an
 // error at the time of the move may have been stored.
 func (d *DB) Watch(ctx context.Context, back func()) { d.engine.watch(ctx, back) }

@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"embed"
 	"fmt"
+	"log/slog"
 	"path"
+	"time"
 
 	"github.com/pressly/goose/v3"
 )
@@ -56,6 +58,21 @@ func migrationsIn(folder string, dialect goose.Dialect, db *sql.DB, check checkF
 	}
 	options = append(options, goose.WithGoMigrations(list...), goose.WithDisableGlobalRegistry(true))
 	return goose.NewProvider(dialect, db, nil, options...)
+}
+
+// up applies the migrations from the version current to the newest, and logs them unless the database is new.
+func up(ctx context.Context, log *slog.Logger, provider *goose.Provider, current, newest int64) error {
+	if current == 0 {
+		_, err := provider.Up(ctx)
+		return err
+	}
+	log.Info("migrating the database", "from", current, "to", newest)
+	began := time.Now()
+	if _, err := provider.Up(ctx); err != nil {
+		return err
+	}
+	log.Info("database migrated", "from", current, "to", newest, "took", time.Since(began).Round(time.Millisecond))
+	return nil
 }
 
 // checkFunc checks the schema of a version in the transaction of its migration.

@@ -40,11 +40,8 @@ func migratePostgres(ctx context.Context, log *slog.Logger, to *postgres.Config)
 	case current > newest:
 		return checkCompatible(ctx, log, db, current, newest)
 	}
-	if _, err := provider.Up(ctx); err != nil {
+	if err := up(ctx, log, provider, current, newest); err != nil {
 		return fmt.Errorf("bring the schema up to date: %w", err)
-	}
-	if current > 0 {
-		log.Info("schema of the database brought up to date", "before", current, "now", newest)
 	}
 	return nil
 }

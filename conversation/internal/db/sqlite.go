@@ -122,7 +122,7 @@ func (f *sqliteFile) tryPrepare(ctx context.Context) (*sql.DB, error) {
 		if err := f.locks.checkShared(); err != nil {
 			return nil, errors.Join(err, f.locks.leave())
 		}
-		return migrate(ctx, f.path)
+		return migrate(ctx, f.log, f.path)
 	}
 	if err := f.takeOver(ctx, sameBoot); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (f *sqliteFile) tryPrepare(ctx context.Context) (*sql.DB, error) {
 		return nil, err
 	}
 	f.locks.noteFile()
-	return migrate(ctx, f.path)
+	return migrate(ctx, f.log, f.path)
 }
 
 // takeOver finishes an interrupted restore and checks the log, for a process that is alone with the file.

@@ -46,6 +46,15 @@ func DaemonPID(path string) (int, error) {
 	return holder(file, daemonLock, syscall.F_WRLCK)
 }
 
+// otherDaemon returns the process id of another daemon that has the database open, or 0. Of several, it
+// returns any one.
+func (l *locks) otherDaemon() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	pid, _ := holder(l.file, daemonLock, syscall.F_WRLCK) // fails only where no lock can be taken either
+	return pid
+}
+
 var errHeld = errors.New("held by another process")
 
 // openLocks opens the lock file with the flags of os.OpenFile.

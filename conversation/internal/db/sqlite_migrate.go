@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/pressly/goose/v3"
 )
@@ -13,14 +14,14 @@ const sqliteMigrations = "migrations/sqlite"
 
 // migrate brings the schema up to date, and refuses a schema that is newer than this binary.
 // The caller closes the connection that migrate returns.
-func migrate(ctx context.Context, path string) (*sql.DB, error) {
+func migrate(ctx context.Context, log *slog.Logger, path string) (*sql.DB, error) {
 	// In WAL mode, NORMAL can't damage the file. It leaves the sync to the next
 	// write.
 	db, err := sql.Open("sqlite3", dsn(path, "_synchronous", "NORMAL"))
 	if err != nil {
 		return nil, err
 	}
-	if err := migrateUp(ctx, db); err != nil {
+	if err := migrateUp(ctx, log, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
@@ -50,13 +51,13 @@ func MakeSchema(ctx context.Context, path string, version int64) (err error) {
 }
 
 // migrateUp applies the migrations that are missing.
-func migrateUp(ctx context.Context, db *sql.DB) error {
+func migrateUp(ctx context.Context, log *slog.Logger, db *sql.DB) error {
 	provider, err := migrationsIn(sqliteMigrations, goose.DialectSQLite3, db, nil)
 	if err != nil {
 		return err
 	}
-	current, is, err := pending(ctx, provider)
-	if err != nil || !is {
+	current, newest, err := pending(ctx, provider)
+	if err != nil || current == newest {
 		return err
 	}
 	if current >= epochMigration {
@@ -64,16 +65,15 @@ func migrateUp(ctx context.Context, db *sql.DB) error {
 			return err
 		}
 	}
-	_, err = provider.Up(ctx)
-	return err
+	return up(ctx, log, provider, current, newest)
 }
 
-// pending returns the version of the schema, 0 for an empty database, and reports whether migrations are
-// missing. It fails if the schema is newer than this binary.
-func pending(ctx context.Context, provider *goose.Provider) (current int64, is bool, err error) {
-	current, newest, err := provider.GetVersions(ctx)
+// pending returns the version of the schema, 0 for an empty database, and the newest version. It fails if
+// the schema is newer than this binary.
+func pending(ctx context.Context, provider *goose.Provider) (current, newest int64, err error) {
+	current, newest, err = provider.GetVersions(ctx)
 	if err == nil && current > newest {
 		err = fmt.Errorf("its schema has version %d, and this gateway knows only up to %d: use a newer gateway", current, newest)
 	}
-	return current, current < newest, err
+	return current, newest, err
 }

@@ -286,7 +286,7 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 const watchEvery = time.Second
 
 func (f *sqliteFile) watch(ctx context.Context, back func()) {
-	returns := f.writer.placement.returns.Load()
+	returns, other := f.writer.placement.returns.Load(), f.locks.otherDaemon()
 	clock.Every(ctx, watchEvery, func() {
 		if f.writer.placement.missing.Load() != nil || f.files.look() != nil {
 			f.writer.lookAgain()
@@ -295,6 +295,14 @@ func (f *sqliteFile) watch(ctx context.Context, back func()) {
 			returns = now
 			back()
 		}
+		if before := other; before != 0 {
+			if other = f.locks.otherDaemon(); other != before {
+				f.log.Warn("another gateway on this database has ended; this one answers what it has left", "pid", before)
+				back()
+			}
+			return
+		}
+		other = f.locks.otherDaemon()
 	})
 }
 

@@ -78,11 +78,19 @@ type fullDisk struct {
 	err error
 }
 
-// transaction commits a group, and notes if the disk is full.
+// transaction commits a group. It notes and logs when the disk is full, and when it has room again.
 func (w *writer) transaction(group ...write) error {
 	err := w.commit(group)
-	if IsDiskFull(err) {
+	full := w.full.Load()
+	switch {
+	case IsDiskFull(err):
+		if full == nil {
+			w.log.Error("disk full, nothing is stored until there is room", "error", Explain(err))
+		}
 		w.full.Store(&fullDisk{time.Now(), Explain(err)})
+	case err == nil && full != nil && time.Since(full.at) >= fullFor:
+		w.full.Store(nil)
+		w.log.Info("disk has room again")
 	}
 	return err
 }
