@@ -26,9 +26,8 @@ type storage struct {
 
 	mu    sync.Mutex
 	root  *inode
-	calls int    // writes and syncs since the latest call of strikeAt
-	at    int    // the one before which the process is killed; 0: none
-	last  string // the latest call before which it was
+	calls int // writes and syncs since the latest call of strikeAt
+	at    int // the one before which the process is killed; 0: none
 }
 
 // inode is a file or a folder.
@@ -132,33 +131,36 @@ func (s *storage) decide(c *systemCall) verdictOnCall {
 	what, apply, known := s.operation(c)
 	switch {
 	case what == "":
-		return callGoesOn
+		return allowCall
 	case !known:
-		return callIsNot
+		return refuseCall
 	}
 	if s.calls++; s.calls == s.at {
-		s.last = what
-		if err := unix.Kill(processOf(c.thread), unix.SIGKILL); err != nil {
+		fmt.Fprintf(s.w.gw.Log, "--- killed before: %s\n", what)
+		if err := killProcessOf(c.thread); err != nil {
 			s.w.t.Errorf("kill the gateway before %s: %v", what, err)
 		}
 	}
 	if s.at > 0 && s.calls >= s.at {
-		return callNeverEnd
+		return holdCall
 	}
 	apply()
-	return callGoesOn
+	return allowCall
 }
 
-// processOf returns the process of a thread.
-func processOf(thread uint32) int {
+// killProcessOf kills the process of a thread.
+func killProcessOf(thread uint32) error {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
 	if err != nil {
-		return 0
+		return err
 	}
 	_, rest, _ := strings.Cut(string(status), "\nTgid:")
 	line, _, _ := strings.Cut(rest, "\n")
-	id, _ := strconv.Atoi(strings.TrimSpace(line)) // 0 is no process of ours, and Kill fails
-	return id
+	id, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		return err
+	}
+	return unix.Kill(id, unix.SIGKILL)
 }
 
 // operation returns what a system call does in the folder, and what applies it to the inodes. what is "" for a call that changes

@@ -117,9 +117,9 @@ type systemCall struct { // struct seccomp_notif of linux/seccomp.h
 type verdictOnCall int
 
 const (
-	callGoesOn   verdictOnCall = iota
-	callIsNot                  // it fails as one that the kernel does not have
-	callNeverEnd               // it waits until its process is dead
+	allowCall  verdictOnCall = iota
+	refuseCall               // it fails as one that the kernel does not have
+	holdCall                 // it waits until its process is dead
 )
 
 // watch decides about the system calls of a program that the test starts as runWatchedCommand, with the returned socket as its
@@ -171,11 +171,11 @@ func serveCalls(server *net.UnixListener, decide func(*systemCall) verdictOnCall
 			flags uint32
 		}{id: call.id}
 		switch decide(&call) {
-		case callGoesOn:
+		case allowCall:
 			answer.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
-		case callIsNot:
+		case refuseCall:
 			answer.err = -int32(unix.ENOSYS)
-		case callNeverEnd:
+		case holdCall:
 			continue
 		}
 		if err := control(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer)); err != 0 && err != unix.ENOENT {
