@@ -3,6 +3,8 @@ package api_test
 import (
 	"strings"
 	"testing"
+
+	"parley/gateway/gatewaytest"
 )
 
 func TestRemindersAreSetListedAndDeleted(t *testing.T) {
@@ -62,5 +64,21 @@ func TestRemindersAreSetListedAndDeleted(t *testing.T) {
 	}
 	if r := g.do("GET", "/api/v1/sessions/api:none/reminders", ""); r.status != 404 {
 		t.Errorf("of no session: %d: %s", r.status, r.text)
+	}
+}
+
+func TestRepeatedRequestSetsNoReminderThatWasDue(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	const path, soon = "/api/v1/sessions/api:task/reminders", `{"text":"Look.","in_minutes":0.001}`
+	if r := g.do("POST", path, soon, "Idempotency-Key: soon"); r.status != 201 {
+		t.Fatalf("set: %d: %s", r.status, r.text)
+	}
+	gatewaytest.Await(t, "the reminder to be due", func() bool {
+		list, _ := g.do("GET", path, "").object["reminders"].([]any)
+		return len(list) == 0
+	})
+	if r := g.do("POST", path, soon, "Idempotency-Key: soon"); r.status != 409 || !strings.Contains(r.text, "due already") {
+		t.Errorf("set again: %d: %s", r.status, r.text)
 	}
 }
