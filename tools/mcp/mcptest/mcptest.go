@@ -35,7 +35,7 @@ const serve = "serve-mcp-for-tests"
 //	"circle", "pages", "many"  have lists of tools that never end, or that are long
 //
 // It records what it does in files of folder: its process ID and those of its children in
-// "pids", and a line for each effect of a tool, with the tool, the id of its arguments and its
+// "pids", each with the time of its start, and a line for each effect of a tool, with the tool, the id of its arguments and its
 // key, in "effects".
 func Command(kind, folder string) (command string, args []string, err error) {
 	command, err = os.Executable()
@@ -59,7 +59,7 @@ func Main() {
 		return
 	}
 	kind, folder := os.Args[2], os.Args[3]
-	note(folder, "pids", fmt.Sprint(os.Getpid()))
+	notePID(folder, os.Getpid())
 	switch kind {
 	case "mute":
 		select {}
@@ -82,7 +82,7 @@ func Main() {
 			if err := child.Start(); err != nil {
 				panic(err)
 			}
-			note(folder, "pids", fmt.Sprint(child.Process.Pid))
+			notePID(folder, child.Process.Pid)
 		}
 	}
 	switch kind {
@@ -146,15 +146,32 @@ func Lines(folder, name string) (list []string) {
 	return list
 }
 
+// notePID notes a process of the server, with the time of its start, since a later process may get the same ID.
+func notePID(folder string, pid int) {
+	_, start := stateOf(fmt.Sprint(pid))
+	note(folder, "pids", fmt.Sprint(pid, " ", start))
+}
+
 // Alive returns the processes of servers that still run, among those noted in folder.
 func Alive(folder string) (pids []string) {
-	for _, pid := range Lines(folder, "pids") {
-		stat, err := os.ReadFile("/proc/" + pid + "/stat")
-		if err == nil && !strings.Contains(string(stat), ") Z ") { // a zombie has ended
+	for _, noted := range Lines(folder, "pids") {
+		pid, began, _ := strings.Cut(noted, " ")
+		if state, start := stateOf(pid); start != "" && start == began && state != "Z" { // a zombie has ended
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// stateOf returns the state of a process and the time of its start, from proc_pid_stat(5). Both are "" if there is none.
+func stateOf(pid string) (state, start string) {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return "", ""
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ") // behind the program's name
+	fields := strings.Fields(rest)
+	return fields[0], fields[19]
 }
 
 // Hold is the name of a file in the folder. While it exists, tools wait after their effect.
