@@ -104,7 +104,7 @@ FUZZTIME ?= 60s
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@grep -roP --include='*_test.go' '^func \KFuzz\w+' . | while IFS=: read -r file target; do \
 		echo "$$target in $$(dirname "$$file")"; \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "$$(dirname "$$file")" || exit 1; \
 	done
 
 check: lint ## what every commit passes: lint, a tidy go.mod and the short tests

@@ -72,7 +72,7 @@ func TestAPressOnSendNowOutlivesAnotherMessage(t *testing.T) {
 	b.awaitText("#unsent .refused", "Not now.")
 	eval[bool](b, holdSending)
 	b.say("second")
-	b.await("window.release")
+	b.await("window.release && document.querySelectorAll('#unsent > li').length === 2")
 	release := b.press("#unsent .refused [data-again]")
 	eval[bool](b, "release() && true")
 	b.hears("To: second")

@@ -124,7 +124,7 @@ func TestARefusedMessageIsSentAgainWhileAnotherIsSent(t *testing.T) {
 	b.awaitText("#unsent .refused", "Not now.")
 	eval[bool](b, holdSending)
 	b.say("second")
-	b.await("window.release")
+	b.await("window.release && document.querySelectorAll('#unsent > li').length === 2") // which moves no button any more
 	b.do(chromedp.Click("#unsent .refused [data-again]"))
 	eval[bool](b, "release() && true")
 	b.awaitText("#messages .user", "second")

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // zipOf returns an archive of stored members, so that their bytes can be changed.
@@ -135,4 +136,22 @@ func checkImported(t *testing.T, e Entry) (size int) {
 		t.Errorf("%q have no results at the end", open)
 	}
 	return size
+}
+
+// Whatever people, models and tools write, an export of it reads back as it was.
+func FuzzExportReadsBack(f *testing.F) {
+	f.Add("\x00\xff\u2028{\"role\":\"user\"}\n", "```\r\n\x1b[2J", "\u202eevil\n", "no JSON \xf0\x9f", "</script>\\u0000")
+	f.Fuzz(func(t *testing.T, question, answer, sender, arguments, result string) {
+		s := storetest.New(t)
+		in := storetest.Say("cli:room", 1, question)
+		in.Sender.Name, in.Title = sender, sender
+		storetest.Accept(t, s, in)
+		run := storetest.Answered("cli:room", storetest.Begin(t, s, "cli:room", 1_000_000), answer)
+		run.Title, run.Error = answer, result
+		run.Messages = slices.Insert(run.Messages, 1,
+			conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: sender, Name: result, Arguments: arguments}}},
+			conversation.Message{Role: conversation.RoleTool, ToolCallID: sender, ToolName: result, Content: result})
+		storetest.Commit(t, s, run)
+		expectSameExportAfterImport(t, s, "cli:room")
+	})
 }

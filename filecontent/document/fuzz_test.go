@@ -18,8 +18,21 @@ func checkText(t *testing.T, text string, err error) {
 	}
 }
 
-// PDFs are read to their end, however broken they are.
-func FuzzPDF(f *testing.F) {
+// Documents are read to their end, however broken they are.
+func FuzzText(f *testing.F) {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	member, err := w.Create("word/document.xml")
+	if err == nil {
+		_, err = io.WriteString(member, `<w:p><w:t>a text</w:t></w:p>`)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
 	f.Add(documenttest.PDF("one", "two"))
 	f.Add(documenttest.DrawnPDF("BT /F1 12 Tf 10 10 Td [(a) -300 (b)] TJ T* (c) ' ET q 1 0 0 1 5 5 cm Q"))
 	f.Add(documenttest.PDFOf(
@@ -30,7 +43,7 @@ func FuzzPDF(f *testing.F) {
 		documenttest.Stream("/Type /XObject /Subtype /Form /Resources << /XObject << /A 5 0 R >> >>", "/A Do"),
 	))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		text, err := pdfText(data)
+		text, err := Text(data)
 		checkText(t, text, err)
 	})
 }
@@ -82,27 +95,6 @@ func FuzzOffice(f *testing.F) {
 		if limit := (len(part) + 1) * (len(shared) + 16); len(text) > limit {
 			t.Errorf("%d and %d bytes became %d", len(part), len(shared), len(text))
 		}
-	})
-}
-
-// Archives are read to their end, whatever they say of their members.
-func FuzzArchive(f *testing.F) {
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	member, err := w.Create("word/document.xml")
-	if err == nil {
-		_, err = io.WriteString(member, `<w:p><w:t>a text</w:t></w:p>`)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b.Bytes())
-	f.Fuzz(func(t *testing.T, data []byte) {
-		text, err := Text(data)
-		checkText(t, text, err)
 	})
 }
 
