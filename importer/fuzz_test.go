@@ -11,10 +11,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
 	"parley/conversation"
-	"parley/conversation/storetest"
+	"parley/conversation/transcript"
 )
 
 // zipOf returns an archive of stored members, so that their bytes can be changed.
@@ -140,18 +142,51 @@ func checkImported(t *testing.T, e Entry) (size int) {
 
 // Whatever people, models and tools write, an export of it reads back as it was.
 func FuzzExportReadsBack(f *testing.F) {
+	f.Add("a question", "an answer", "Ada", `{"q":1}`, "a result")
 	f.Add("\x00\xff\u2028{\"role\":\"user\"}\n", "```\r\n\x1b[2J", "\u202eevil\n", "no JSON \xf0\x9f", "</script>\\u0000")
 	f.Fuzz(func(t *testing.T, question, answer, sender, arguments, result string) {
-		s := storetest.New(t)
-		in := storetest.Say("cli:room", 1, question)
-		in.Sender.Name, in.Title = sender, sender
-		storetest.Accept(t, s, in)
-		run := storetest.Answered("cli:room", storetest.Begin(t, s, "cli:room", 1_000_000), answer)
-		run.Title, run.Error = answer, result
-		run.Messages = slices.Insert(run.Messages, 1,
-			conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: sender, Name: result, Arguments: arguments}}},
-			conversation.Message{Role: conversation.RoleTool, ToolCallID: sender, ToolName: result, Content: result})
-		storetest.Commit(t, s, run)
-		expectSameExportAfterImport(t, s, "cli:room")
+		valid := func(text string) string { return strings.ToValidUTF8(text, "\uFFFD") } // as the store has all texts
+		messages := []conversation.Message{
+			{Role: conversation.RoleUser, Content: "?" + valid(question), Sender: conversation.Sender{ID: "1", Name: valid(sender)}},
+			{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "call " + valid(sender), Name: "f", Arguments: valid(arguments)}}},
+			{Role: conversation.RoleTool, ToolCallID: "call " + valid(sender), ToolName: "f", Content: valid(result)},
+			{Role: conversation.RoleAssistant, Content: "!" + valid(answer)},
+		}
+		for i := range messages {
+			messages[i].At = now.UTC()
+		}
+		for _, format := range []transcript.Format{transcript.JSONL, transcript.JSON} {
+			var out bytes.Buffer
+			c := conversation.Conversation{ID: "01890a5d-ac96-774b-bcce-b302099a8057", Title: valid(answer), CreatedAt: now, UpdatedAt: now}
+			w := transcript.NewWriter(&out, format, key, "")
+			err := transcript.Copy(w, c, func(yield func(conversation.Message, error) bool) {
+				for _, m := range messages {
+					if !yield(m, nil) {
+						return
+					}
+				}
+			})
+			if err == nil {
+				err = w.Close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			file, err := newFile(io.NopCloser(&out), 0, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var read []Entry
+			err = file.Read(key, now, func(int) {}, func(e Entry) error { read = append(read, e); return e.Err })
+			if err != nil || len(read) != 1 {
+				t.Fatalf("%s: %d conversations, %v", format, len(read), err)
+			}
+			for i := range read[0].Conversation.Messages {
+				read[0].Conversation.Messages[i].At = now.UTC()
+			}
+			if diff := cmp.Diff(messages, read[0].Conversation.Messages, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s: %s", format, diff)
+			}
+		}
 	})
 }
