@@ -71,7 +71,11 @@ type question struct {
 }
 
 // destination returns where the reply goes.
-func (q *question) destination() conversation.Destination { return q.took[len(q.took)-1].Destination() }
+func (q *question) destination() conversation.Destination {
+	to := q.took[len(q.took)-1].Destination()
+	to.Run = q.took[0].ID
+	return to
+}
 
 // answerNew answers the waiting messages.
 func (l *loop) answerNew(runs context.Context, snapshot conversation.Snapshot) bool {

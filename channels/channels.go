@@ -82,9 +82,9 @@ type Typer interface {
 
 // Previewer shows an answer while the model still writes it.
 type Previewer interface {
-	// Preview shows text, which is all of the answer so far. It must not block: the
-	// session's loop calls it for each piece that the model gives.
-	Preview(address, text string)
+	// Preview shows text, which is all of the answer so far of a session's run. It must not
+	// block: the session's loop calls it for each piece that the model gives.
+	Preview(key conversation.Key, run int64, address, text string)
 }
 
 // Hurrier is a Previewer that edits what it shows at a slow pace.

@@ -193,7 +193,7 @@ func (n *Node) claim(ctx context.Context, key string, id int64) error {
 		if n.ID() != id {
 			return ErrLost
 		}
-		n.checkMembership()
+		n.CheckMembership()
 	}
 }
 

@@ -74,6 +74,7 @@ type Node struct {
 	observer  observer
 	renewals  chan struct{} // asks for a renewal at once
 	changes   broadcast     // signals changes of members and roles
+	confirmed broadcast     // signals that a renewal was tried
 	stop      context.CancelFunc
 	stopped   sync.WaitGroup
 	onChanges []func()
@@ -84,6 +85,7 @@ type Node struct {
 	draining bool
 	ahead    time.Duration // how much the database's clock is ahead of this process's
 	renewed  time.Time     // when the latest successful renewal was sent
+	failing  bool          // the latest renewal has failed
 	alive    context.Context
 	lose     context.CancelCauseFunc // ends alive
 	expiry   *time.Timer             // ends alive when renewals fail; nil before the first renewal that counts
@@ -138,7 +140,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.Subscribe(changeTopic, func(Notice) {
 		n.changed()
-		n.checkMembership() // who is there now
+		n.CheckMembership() // who is there now
 	})
 	if err := n.join(ctx); err != nil {
 		stop()

@@ -22,7 +22,7 @@ func (n *Node) Drain(ctx context.Context, id int64, draining bool) error {
 	if tag.RowsAffected() == 0 {
 		return ErrNoNode
 	}
-	n.checkMembership()
+	n.CheckMembership()
 	return n.Publish(changeTopic, "")
 }
 

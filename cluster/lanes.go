@@ -82,7 +82,7 @@ func (l *Lane) Fence(ctx context.Context) (query string, args []any, stamp Stamp
 func (l *Lane) read(ctx context.Context, id int64) error {
 	err := l.node.pool.QueryRow(ctx, `SELECT seq FROM lanes WHERE node_id = $1 AND lane = $2 FOR UPDATE`, id, int64(l.number)).Scan(&l.seq)
 	if errors.Is(err, pgx.ErrNoRows) {
-		l.node.checkMembership()
+		l.node.CheckMembership()
 		return ErrFenced
 	}
 	if err != nil {
@@ -95,9 +95,12 @@ func (l *Lane) read(ctx context.Context, id int64) error {
 // Refused returns ErrFenced, and has the node find out whether it was declared dead.
 func (l *Lane) Refused() error {
 	l.Forget()
-	l.node.checkMembership()
+	l.node.CheckMembership()
 	return ErrFenced
 }
+
+// Lost has the node find out whether it can reach the database.
+func (l *Lane) Lost() { l.node.CheckMembership() }
 
 // Forget has the next transaction read where the lane stands. The caller gives up to ask Resolve about the latest one.
 func (l *Lane) Forget() {

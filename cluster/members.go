@@ -60,7 +60,7 @@ func (n *Node) ReportLoad(f func() Load) {
 	n.mu.Lock()
 	n.load = f
 	n.mu.Unlock()
-	n.checkMembership()
+	n.CheckMembership()
 }
 
 // ownLoad returns what ReportLoad's f returns.

@@ -59,6 +59,41 @@ func MembershipOf(ctx context.Context) int64 {
 	return id
 }
 
+// Holds reports whether the membership that the work of a context belongs to is valid. It is true for a context of no
+// membership, and for a process without a cluster, which is a nil Node.
+func (n *Node) Holds(ctx context.Context) bool {
+	id := MembershipOf(ctx)
+	return n == nil || id == 0 || n.ID() == id && n.Valid()
+}
+
+// WithoutMembership returns a context that carries no membership, for a write that is true whoever owns the session now.
+func WithoutMembership(ctx context.Context) context.Context {
+	return context.WithValue(ctx, membershipKey{}, int64(0))
+}
+
+// Confirm waits until a renewal of the membership has succeeded a short while ago, so that what this node does next it can most
+// probably store. A process without a cluster, which is a nil Node, does not wait. The error is that of ctx.
+func (n *Node) Confirm(ctx context.Context) error {
+	for n != nil {
+		renewal := n.confirmed.wait()
+		n.mu.Lock()
+		failing, recent := n.failing, n.config.Now().Sub(n.renewed) < 2*n.config.Heartbeat
+		n.mu.Unlock()
+		if !failing && recent {
+			return nil
+		}
+		if !failing { // else it is tried at every heartbeat
+			n.CheckMembership()
+		}
+		select {
+		case <-renewal:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // Await waits until this node is valid.
 func (n *Node) Await(ctx context.Context) error {
 	for {
@@ -149,8 +184,7 @@ func (n *Node) extend(sent time.Time) {
 func (n *Node) renewUntil(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	failing := false
-	for {
+	for failing := false; ; {
 		select {
 		case <-timer.C:
 		case <-n.renewals:
@@ -162,6 +196,10 @@ func (n *Node) renewUntil(ctx context.Context) {
 			n.log.Warn("membership not renewed", "error", err)
 		}
 		failing = err != nil
+		n.mu.Lock()
+		n.failing = failing
+		n.mu.Unlock()
+		n.confirmed.send()
 		timer.Reset(wait)
 	}
 }
@@ -239,8 +277,8 @@ func (n *Node) rejoin(ctx context.Context) (wait time.Duration, err error) {
 	return 0, nil
 }
 
-// checkMembership renews the membership at once, which notices that this node was declared dead.
-func (n *Node) checkMembership() {
+// CheckMembership renews the membership at once, which notices that this node was declared dead or can't reach the database.
+func (n *Node) CheckMembership() {
 	select {
 	case n.renewals <- struct{}{}:
 	default:

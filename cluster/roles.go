@@ -229,7 +229,7 @@ func (r *Role) Fence() (query string, args []any) {
 
 // Lost returns an error that is ErrLost, and has the node find out whether it was declared dead.
 func (r *Role) Lost() error {
-	r.node.checkMembership()
+	r.node.CheckMembership()
 	return errRoleLost
 }
 

@@ -61,6 +61,7 @@ type Destination struct {
 	Channel string
 	Account string // the platform's id of the bot that sends it, as of the inbound
 	Address string // read only by the adapter that wrote it
+	Run     int64  // number of the run that the reply is of
 }
 
 // Scope is the part of the work that one process does: the messages and replies of a channel,

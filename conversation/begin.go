@@ -139,7 +139,7 @@ func readInboxWhere(ctx context.Context, q db.Querier, key Key, notes bool, limi
 	rows, err := q.QueryContext(ctx, `
 		SELECT i.id, s.key, coalesce(i.origin, s.key), i.account, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.never_command, i.attachments,
 			`+rows.Keeps+`, coalesce(i.replaces_conversation, ''), coalesce(i.replaces_seq, 0), i.options, i.revision, i.sent_at,
-			coalesce(i.album, ''), i.quiet, coalesce(i.overheard, ''), coalesce(i.deferred_since, 0), coalesce(i.deferred_model, '')
+			coalesce(i.album, ''), i.quiet, coalesce(i.overheard, ''), coalesce(i.deferred_since, 0), coalesce(i.deferred_model, ''), i.preview
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE `+session+`i.run_id IS NULL AND i.note = ? AND `+condition+here+` ORDER BY i.id LIMIT ?`,
 		slices.Concat(keys, []any{notes}, args, names, []any{limit})...)
@@ -162,7 +162,7 @@ func scanInbound(rows *sql.Rows) (in Inbound, err error) {
 	var sender, attachments, options []byte
 	var at, quiet, deferred int64
 	err = rows.Scan(&in.ID, &in.Key, &in.Origin, &in.Account, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &in.NeverCommand, &attachments, &in.Keep,
-		&in.Replaces.Conversation, &in.Replaces.Seq, &options, &in.Revision, &at, &in.Album, &quiet, &in.Overheard, &deferred, &in.DeferredFor)
+		&in.Replaces.Conversation, &in.Replaces.Seq, &options, &in.Revision, &at, &in.Album, &quiet, &in.Overheard, &deferred, &in.DeferredFor, &in.Preview)
 	if err != nil {
 		return in, err
 	}

@@ -36,6 +36,7 @@ type Inbound struct {
 	ID          int64  // order of arrival, given by the store
 	Key         Key    // the session it belongs to
 	Origin      Key    // the place it was written in, as its adapter names that; "" = Key, which Accept fills in
+	Preview     string // the platform's id of the message that shows the answer so far, of a run that begins with this one; as stored when this was read
 	Account     string // the platform's id of the bot that it came to; "" where the channel has none, or it is not known
 	SourceID    string // the platform's id of the message, unique within the account
 	Address     string // where the reply goes; read only by the adapter that wrote it
@@ -158,8 +159,10 @@ func (in Inbound) Names() []string {
 	return names
 }
 
-// Destination returns where the reply to the message goes.
-func (in Inbound) Destination() Destination { return Destination{in.Channel(), in.Account, in.Address} }
+// Destination returns where the reply to the message goes, of a run that begins with it.
+func (in Inbound) Destination() Destination {
+	return Destination{Channel: in.Channel(), Account: in.Account, Address: in.Address, Run: in.ID}
+}
 
 // Command is a message that acts on its session instead of going to the model:
 // "/title Trip to Rome".

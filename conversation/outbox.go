@@ -35,6 +35,9 @@ type Delivery struct {
 	Keep    bool // it is not sent but kept, as its inbound says, until a program or page asks for it
 	Interim bool // it is sent before its run has ended: a question, or a notice about one
 
+	RunID   int64
+	Preview string // the platform's id of the message that shows the answer so far, as stored with the run; "" = there is none, or it is for another delivery of the run
+
 	Transcript *Transcript // goes along as a file; nil = none
 	NoFile     bool        // a long text goes as messages, not as a file, since the place takes no files; not stored
 
@@ -42,7 +45,6 @@ type Delivery struct {
 	Pictures     []media.Image // of a stored delivery: the pictures that are sent with it, without their bytes
 
 	// Of a failed one, as read with DeliveryQuery.Failed. Its Text is "" if it was deleted.
-	RunID        int64
 	Conversation string // ID of the conversation; "" where there is none
 	Title        string // title of the conversation
 }
@@ -163,7 +165,9 @@ var sentParts = db.Either(`json_array_length(o.sent)`, `json_array_length(CAST(o
 var deliveryColumns = `o.id, o.channel, o.account, o.address, o.text, o.actions, o.transcript, o.pictures, o.sent, (
 		SELECT ` + db.Either(`json_group_array(part_id)`, `coalesce(json_agg(part_id), '[]')`) + `
 		FROM (SELECT part_id FROM outbox_parts WHERE outbox_id = o.id AND n >= ` + sentParts + ` ORDER BY n) AS parts),
-	o.attempts, o.created_at, o.held_at, (SELECT key FROM sessions WHERE sessions.id = o.session_id), o.error, o.interim`
+	o.attempts, o.created_at, o.held_at, (SELECT key FROM sessions WHERE sessions.id = o.session_id), o.error, o.interim, o.run_id,
+	coalesce((SELECT preview FROM inbox WHERE inbox.id = o.run_id AND NOT EXISTS (
+		SELECT 1 FROM outbox older WHERE older.session_id = o.session_id AND older.run_id = o.run_id AND older.state = 'due' AND older.id < o.id)), '')`
 
 // scanDelivery reads the deliveryColumns, and what a query has behind them.
 func scanDelivery(rows *sql.Rows, more ...any) (d Delivery, err error) {
@@ -171,7 +175,7 @@ func scanDelivery(rows *sql.Rows, more ...any) (d Delivery, err error) {
 	var at int64
 	var heldAt sql.NullInt64
 	err = rows.Scan(append([]any{&d.ID, &d.Channel, &d.Account, &d.Address, &d.Text, &actions, &transcript, &pictures, &first, &rest, &d.Attempts, &at, &heldAt,
-		&d.Key, &d.Reason, &d.Interim}, more...)...)
+		&d.Key, &d.Reason, &d.Interim, &d.RunID, &d.Preview}, more...)...)
 	if err != nil {
 		return d, err
 	}
@@ -203,6 +207,8 @@ const (
 //   - MarkPart stores the parts of Sent that are not stored yet. What it costs does not
 //     depend on how many are.
 //   - MarkHeld keeps HeldAt if the delivery was set aside before.
+//   - MarkPart and MarkSent change only a delivery that is due. They say what the platform has taken, which a process knows that has
+//     lost the session meanwhile: it may store them without the membership that it had.
 //   - MarkSent may wait a few milliseconds to share a transaction with another write.
 //   - MarkFailed keeps the text for Redeliver, unless the conversation was deleted.
 func (s *Store) Mark(ctx context.Context, d Delivery, mark Mark, reason string) error {
@@ -240,17 +246,25 @@ func markSent(ctx context.Context, tx db.Tx, d Delivery) error {
 		}
 		sent = sql.NullString{String: string(ids), Valid: true}
 	}
+	if len(d.Sent) > 1 {
+		if err := insertParts(ctx, tx, d); err != nil {
+			return err
+		}
+	}
 	_, err := tx.ExecContext(ctx, `
 		UPDATE outbox SET state = ?, sent = coalesce(?, sent), attempts = ?, error = '', text = '', address = '', actions = NULL, transcript = NULL
-		WHERE id = ?`, replySent, sent, d.Attempts, d.ID)
-	if err == nil && len(d.Sent) > 1 {
-		err = insertParts(ctx, tx, d)
+		WHERE id = ? AND state = 'due'`, replySent, sent, d.Attempts, d.ID)
+	if err == nil {
+		err = endPreview(ctx, tx, d)
 	}
 	return err
 }
 
 func markFailed(ctx context.Context, tx db.Tx, d Delivery, reason string) error {
 	if err := insertParts(ctx, tx, d); err != nil {
+		return err
+	}
+	if err := endPreview(ctx, tx, d); err != nil {
 		return err
 	}
 	_, err := tx.ExecContext(ctx, `UPDATE outbox SET state = ?, attempts = ?, error = ? WHERE id = ?`,
@@ -262,13 +276,14 @@ func markFailed(ctx context.Context, tx db.Tx, d Delivery, reason string) error 
 	return err
 }
 
-// insertParts stores the platform's ids of those parts of a delivery that are not stored yet.
+// insertParts stores the platform's ids of those parts of a delivery that are not stored yet. It does nothing if the delivery is
+// not due.
 func insertParts(ctx context.Context, tx db.Tx, d Delivery) error {
 	var stored int
 	err := tx.QueryRowContext(ctx, `
 		SELECT coalesce((SELECT max(n) + 1 FROM outbox_parts WHERE outbox_id = o.id), `+sentParts+`)
-		FROM outbox o WHERE o.id = ?`, d.ID).Scan(&stored)
-	if errors.Is(err, sql.ErrNoRows) { // it was deleted meanwhile
+		FROM outbox o WHERE o.id = ? AND o.state = 'due'`, d.ID).Scan(&stored)
+	if errors.Is(err, sql.ErrNoRows) { // it was deleted or marked meanwhile
 		return nil
 	}
 	for n := stored; n < len(d.Sent) && err == nil; n++ {
@@ -280,7 +295,7 @@ func insertParts(ctx context.Context, tx db.Tx, d Delivery) error {
 // readFailed reads the deliveries that failed, the newest first, with their runs.
 func (s *Store) readFailed(ctx context.Context, q DeliveryQuery) ([]Delivery, error) {
 	rows, err := s.db.QueryContext(ctx, `
-		SELECT `+deliveryColumns+`, o.run_id, coalesce(c.uuid, ''), coalesce(c.title, ''), `+sendable+`
+		SELECT `+deliveryColumns+`, coalesce(c.uuid, ''), coalesce(c.title, ''), `+sendable+`
 		FROM outbox o JOIN sessions s ON s.id = o.session_id JOIN runs r ON r.id = o.run_id
 			LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
 		WHERE o.state = 'failed' ORDER BY o.id DESC LIMIT ? OFFSET ?`, q.Limit, q.Skip)
@@ -304,11 +319,10 @@ func (s *Store) readFailed(ctx context.Context, q DeliveryQuery) ([]Delivery, er
 const sendable = `(o.text <> '' AND (r.conversation_id IS NULL OR c.id IS NOT NULL))`
 
 func scanFailed(rows *sql.Rows) (d Delivery, err error) {
-	var run int64
 	var conversation, title string
 	var sendable bool
-	d, err = scanDelivery(rows, &run, &conversation, &title, &sendable)
-	if d.RunID, d.Conversation, d.Title = run, conversation, title; !sendable {
+	d, err = scanDelivery(rows, &conversation, &title, &sendable)
+	if d.Conversation, d.Title = conversation, title; !sendable {
 		d.Text, d.Actions, d.Transcript = "", nil, nil
 	}
 	return d, err
@@ -369,7 +383,10 @@ type newReply struct {
 func insertReplies(ctx context.Context, tx db.Tx, run Run, session int64, done Committed, at time.Time) ([]newReply, error) {
 	replies := make([]newReply, len(run.Replies))
 	for i, d := range run.Replies {
-		d.Key, d.Text, d.At = run.Key, db.Text(d.Text), at
+		d.Key, d.RunID, d.Text, d.At = run.Key, run.ID(), db.Text(d.Text), at
+		if i == 0 {
+			d.Preview = run.Took[0].Preview
+		}
 		if d.Channel == "" {
 			d.Channel, d.Account = run.Took[0].Channel(), run.Took[0].Account
 		}

@@ -31,6 +31,7 @@ func startBots(t *testing.T, url string, model *llmtest.Server, sections ...stri
 		nodes = append(nodes, n)
 		n.start()
 	}
+	t.Cleanup(func() { expectOwnMessages(t, url) })
 	return nodes
 }
 

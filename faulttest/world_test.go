@@ -113,6 +113,7 @@ func (w *world) checkLogsAndCalls() {
 			}
 		}
 	}
+	w.expectOwnMessages()
 	if refusals := w.model.Refusals(); len(refusals) != w.refusals {
 		w.t.Errorf("the model's API refused %d calls, want %d: %q", len(refusals), w.refusals, refusals)
 	}

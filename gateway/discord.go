@@ -21,6 +21,7 @@ func (g *Gateway) addDiscord() error {
 		Config:   g.cfg.Discord,
 		Node:     g.store.Node(),
 		Store:    edits{g.store, g.router, g.feed},
+		Previews: g.store,
 		Groups:   bots.New(g.store),
 		Pairings: pairing.New(g.store),
 		Commands: menu(),
@@ -53,11 +54,6 @@ func (e edits) Withdraw(ctx context.Context, of conversation.Account, sourceID s
 		e.router.Withdrawn(key, sourceID)
 		e.feed.Changed(key)
 	}
-	return err
-}
-
-func (e edits) SetCursor(ctx context.Context, cursor conversation.Cursor) error {
-	_, err := e.Store.Accept(ctx, []conversation.Cursor{cursor})
 	return err
 }
 

@@ -20,6 +20,7 @@ func (g *Gateway) addTelegram() error {
 		Cursor:   g.store.Cursor,
 		Node:     g.store.Node(),
 		Messages: edits{g.store, g.router, g.feed},
+		Previews: g.store,
 		Groups:   bots.New(g.store),
 		Pairings: pairing.New(g.store),
 		Places:   signalledPlaces{places.New(g.store), g.moved},

@@ -44,7 +44,7 @@ func (p progress) preview(key conversation.Key, to conversation.Destination, tex
 	if !ok {
 		return
 	}
-	show := func() { previewer.Preview(to.Address, text) }
+	show := func() { previewer.Preview(key, to.Run, to.Address, text) }
 	isHeldBack := c.sender.AfterSending(key, func() {
 		if now, working := p.feed.Now(key); working && now.Text == text {
 			show()

@@ -249,7 +249,7 @@ func (c *Channel) waitReady(ctx context.Context) error {
 
 // Preview shows the text of an answer that is still being written, if it is for
 // this session.
-func (c *Channel) Preview(address, text string) {
+func (c *Channel) Preview(_ conversation.Key, _ int64, address, text string) {
 	if id, own := strings.CutPrefix(address, c.addressPrefix()); own {
 		c.frontend.preview(id, text)
 	}

@@ -57,6 +57,9 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 		return false, err
 	}
 	for len(d.Sent) < len(parts) {
+		if q.sender.outbox.Node().Confirm(ctx) != nil || ctx.Err() != nil {
+			return false, nil
+		}
 		var ids []string
 		err := recovered(func() (err error) {
 			ids, err = q.sendNext(ctx, *d, parts[len(d.Sent):])
@@ -80,7 +83,7 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 		}
 		troubled = false
 	}
-	if !q.markOver(ctx, d.ID, "mark a reply as sent", func(ctx context.Context) error { return q.sender.outbox.Mark(ctx, *d, conversation.MarkSent, "") }) {
+	if !q.markTaken(ctx, *d, "mark a reply as sent", conversation.MarkSent) {
 		return false, nil
 	}
 	q.sender.outage.Succeeded(string(q.key), "replies are taken again")

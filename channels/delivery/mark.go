@@ -2,8 +2,10 @@ package delivery
 
 import (
 	"context"
+	"errors"
 
 	"parley/channels"
+	"parley/cluster"
 	"parley/conversation"
 	"parley/conversation/retry"
 )
@@ -14,15 +16,33 @@ func (q *queue) markParts(ctx context.Context, d conversation.Delivery, troubled
 	if troubled && !q.mark(ctx, "note the end of a trouble", func(ctx context.Context) error { return q.sender.outbox.Mark(ctx, d, conversation.MarkTried, "") }) {
 		return false
 	}
-	return q.mark(ctx, "mark parts as sent", func(ctx context.Context) error { return q.sender.outbox.Mark(ctx, d, conversation.MarkPart, "") })
+	return q.markTaken(ctx, d, "mark parts as sent", conversation.MarkPart)
 }
 
-// mark stores an outcome. It continues for a moment after ctx ends, since a part that is not marked
-// is sent again.
+// mark stores an outcome. It continues for a moment after ctx ends, and reports whether the outcome is stored.
 func (q *queue) mark(ctx context.Context, what string, do func(context.Context) error) bool {
 	ctx, cancel := channels.WithGrace(ctx)
 	defer cancel()
 	return q.persist(ctx, what, func() error { return do(ctx) }) == nil
+}
+
+// markTaken stores that the platform has taken parts, which are sent again if that is not stored. So it goes on when this node has
+// lost the session, for as long as the gateway runs: another node that has the session may not have sent the parts yet, and this
+// one may get it back.
+func (q *queue) markTaken(ctx context.Context, d conversation.Delivery, what string, mark conversation.Mark) bool {
+	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(q.running, end)()
+	return q.mark(alive, what, func(ctx context.Context) error {
+		err := q.sender.outbox.Mark(ctx, d, mark, "")
+		if errors.Is(err, cluster.ErrLost) {
+			err = q.sender.outbox.Mark(cluster.WithoutMembership(ctx), d, mark, "")
+		}
+		if conversation.IsDamaged(err) && mark == conversation.MarkSent {
+			q.sender.unmarked.Store(d.ID, true)
+		}
+		return err
+	})
 }
 
 // markOver is mark for a delivery that is finished or set aside. If the store is damaged, the sender

@@ -15,6 +15,7 @@ type queue struct {
 	sender    *Sender
 	key       conversation.Key
 	held      *heldSession
+	running   context.Context // ends when the gateway waits no longer for replies
 	flush     <-chan struct{} // closed when the gateway ends
 	ready     chan struct{}   // signals that there is something to send
 	end       chan bool       // the sender's answer to idle: true if it has removed the queue, false if there is work
@@ -67,6 +68,7 @@ func (q *queue) take() (replies []conversation.Delivery, inStore bool) {
 }
 
 func (q *queue) run(ctx context.Context) {
+	q.running = ctx
 	unlock, err := q.lock(ctx)
 	if err != nil {
 		q.abandon(ctx)

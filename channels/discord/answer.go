@@ -8,7 +8,6 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"parley/channels"
-	"parley/channels/preview"
 	"parley/conversation"
 	"parley/internal/clock"
 )
@@ -21,7 +20,7 @@ func (c *Channel) answer(ctx context.Context, to address, d conversation.Deliver
 		return "", err
 	}
 	if p.Index == 0 {
-		c.dropPreview(ctx, to, c.previews.Done)
+		c.dropPreview(ctx, to, d, c.previews.Done)
 	}
 	if !to.expired(time.Now()) && !c.deferrals.failed(to.Source) {
 		id, err := c.answerInteraction(ctx, to, d, p)
@@ -46,15 +45,16 @@ func (c *Channel) isDeferredElsewhere(to address) bool {
 	return c.Node != nil && c.deferrals.get(to.Source) == nil
 }
 
-// dropPreview removes the preview that a reply would replace, as of a run that the interaction has stopped, whose
-// answer holds its text. done then frees its place.
-func (c *Channel) dropPreview(ctx context.Context, to address, done func(*preview.Preview[address])) {
-	shown, err := c.takePreview(ctx, to)
-	defer done(shown)
-	if err != nil || shown == nil || shown.ID == "" {
-		return
+// dropPreview removes the preview of a delivery's run, which the delivery does not replace. done then frees its place.
+func (c *Channel) dropPreview(ctx context.Context, to address, d conversation.Delivery, done func(channel string, run int64)) {
+	shown, stale, err := c.previews.Take(ctx, to.Channel, d)
+	defer done(to.Channel, d.RunID)
+	for _, id := range []string{shown, stale} {
+		if err == nil && id != "" {
+			err = c.removePreview(ctx, to, id)
+		}
 	}
-	if err := c.remove(ctx, to.Channel, shown.ID); err != nil {
+	if err != nil {
 		c.Log.Debug("preview not removed", "channel_id", to.Channel, "error", err)
 	}
 }
@@ -79,7 +79,7 @@ func (c *Channel) answerInteraction(ctx context.Context, to address, d conversat
 	}
 	if !to.Answer.Private {
 		// An ordinary message carries a nonce, a follow-up does not.
-		if id, err := c.post(ctx, to, d, p, ""); refused(err).status != http.StatusForbidden {
+		if id, err := c.post(ctx, to, d, p, "", ""); refused(err).status != http.StatusForbidden {
 			return id, err
 		}
 	} else {
@@ -100,7 +100,7 @@ func (c *Channel) answerInWords(ctx context.Context, to address, d conversation.
 		}
 		to.Channel = channel
 	}
-	return c.post(ctx, to, d, p, "")
+	return c.post(ctx, to, d, p, "", "")
 }
 
 // openDM returns the DM channel of a user.

@@ -58,7 +58,7 @@ func TestTheInvitesPermissionsSuffice(t *testing.T) {
 	r := g.run()
 	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" write a book")
 	in := g.wait(1)[0]
-	r.Preview(in.Address, "Once")
+	r.Preview(in.Key, in.ID, in.Address, "Once")
 	r.reply(t, in, strings.Repeat("A sentence of some words. ", 1500))
 	thread, _ := g.srv.Place(said.ID)
 	if sent := g.srv.SentTo(thread); len(sent) != 1 || len(sent[0].Files) != 1 {

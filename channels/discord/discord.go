@@ -25,7 +25,8 @@ const name = "discord"
 type Deps struct {
 	Config
 	Store    Store
-	Groups   Groups // the servers of the bot
+	Previews preview.Store // nil: which messages show answers is not stored
+	Groups   Groups        // the servers of the bot
 	Pairings access.Pairings
 	Commands []channels.Command // what Discord's menu shows
 	Node     *cluster.Node      // this process among those that serve the bot; nil: it is alone
@@ -108,7 +109,7 @@ func New(p Deps) (*Channel, error) {
 	if c.api, err = newAPI(p.Token, c.transport); err != nil {
 		return nil, fmt.Errorf("discord: %w", err)
 	}
-	c.previews = newPreviews(c)
+	c.previews = newPreviews(c, p.Previews)
 	if id := p.botID(); id != "" {
 		c.bot.Store(&id)
 	}

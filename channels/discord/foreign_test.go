@@ -59,7 +59,7 @@ func TestReplyIsPostedAgainWhenItsPreviewIsGone(t *testing.T) {
 	dm := g.srv.DM(ann)
 	g.srv.Say(dm, ann, "hi")
 	in := g.wait(1)[0]
-	r.Preview(in.Address, "Hel")
+	r.Preview(in.Key, in.ID, in.Address, "Hel")
 	g.srv.Delete(waitShown(t, g, dm, "Hel"+previewMark))
 	r.reply(t, in, "Hello")
 	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "Hello" {
@@ -76,7 +76,7 @@ func TestReplyToAPlaceThatIsGoneIsTriedOnce(t *testing.T) {
 	g.srv.Say(general, ann, discordtest.Bot.Mention()+" hi")
 	in := g.wait(1)[0]
 	g.srv.Remove(general)
-	if err := r.deliver(deadline(t), conversation.Delivery{Key: in.Key, Address: in.Address, Text: "Hello"}); err == nil {
+	if err := r.deliver(deadline(t), conversation.Delivery{Key: in.Key, RunID: in.ID, Address: in.Address, Text: "Hello"}); err == nil {
 		t.Fatal("the reply was posted in a place that does not exist")
 	}
 	if n := g.srv.Calls("POST /channels/{channel}/messages"); n != 1 {

@@ -75,7 +75,7 @@ var commands = []channels.Command{
 // channel makes an adapter as a process does at its start.
 func (g *gateway) channel() *Channel {
 	g.t.Helper()
-	c, err := New(Deps{Config: g.cfg, SetAt: "config.toml:12", Store: testStore{g.store, g}, Groups: bots.New(g.store), Pairings: pairing.New(g.store), Commands: commands, Log: slog.New(slog.NewTextHandler(testLog{g.t, &g.log}, nil)),
+	c, err := New(Deps{Config: g.cfg, SetAt: "config.toml:12", Store: testStore{g.store, g}, Previews: g.store, Groups: bots.New(g.store), Pairings: pairing.New(g.store), Commands: commands, Log: slog.New(slog.NewTextHandler(testLog{g.t, &g.log}, nil)),
 		Health: func(state, detail string) {
 			g.note(func() { g.states, g.details = append(g.states, state), append(g.details, detail) })
 		}, Probes: g.probes})
@@ -244,10 +244,19 @@ func texts(list []conversation.Inbound) []string {
 // reply sends a text to the place of an inbound message.
 func (r running) reply(t *testing.T, to conversation.Inbound, text string, actions ...conversation.Action) {
 	t.Helper()
-	must(t, r.deliver(deadline(t), conversation.Delivery{Key: to.Key, Address: to.Address, Text: text, Actions: actions}))
+	r.replyOf(t, to, to, text, actions...)
 }
 
-func (r running) deliver(ctx context.Context, d conversation.Delivery) error {
+// replyOf sends the text of the run that begins with a message to the place of another one.
+func (r running) replyOf(t *testing.T, first, to conversation.Inbound, text string, actions ...conversation.Action) {
+	t.Helper()
+	must(t, r.deliver(deadline(t), conversation.Delivery{Key: to.Key, RunID: first.ID, Address: to.Address, Text: text, Actions: actions}))
+}
+
+func (r running) deliver(ctx context.Context, d conversation.Delivery) (err error) {
+	if d.Preview, err = r.Previews.Preview(ctx, d.RunID); err != nil {
+		return err
+	}
 	for _, p := range r.Split(d)[len(d.Sent):] {
 		id, err := r.Send(ctx, d, p)
 		if err != nil {

@@ -229,8 +229,8 @@ func (in *intake) deleted(ctx context.Context, p *place, ids ...string) error {
 // replace. Nothing more is shown of that answer before its reply, if one comes.
 func (in *intake) unanswered(ctx context.Context, p *place, id string) {
 	for _, at := range []string{p.id, id} { // the second is a thread that was opened on the message
-		if to, ok := in.previews.UnderWay(at); ok && to.Source == id {
-			in.goHelper(func() { in.dropPreview(ctx, to, in.previews.End) })
+		if to, run, ok := in.previews.UnderWay(at); ok && to.Source == id {
+			in.goHelper(func() { in.dropPreview(ctx, to, conversation.Delivery{RunID: run}, in.previews.End) })
 		}
 	}
 }

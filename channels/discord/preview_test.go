@@ -41,9 +41,9 @@ func TestAnswerIsShownInOneMessageWhileItIsWritten(t *testing.T) {
 	dm := g.srv.DM(ann)
 	said := g.srv.Say(dm, ann, "hi")
 	in := g.wait(1)[0]
-	r.Preview(in.Address, "Hel")
+	r.Preview(in.Key, in.ID, in.Address, "Hel")
 	shown := waitShown(t, g, dm, "Hel"+previewMark)
-	r.Preview(in.Address, "Hello\n```go\nx")
+	r.Preview(in.Key, in.ID, in.Address, "Hello\n```go\nx")
 	waitShown(t, g, dm, "Hello\n```go\nx\n```"+previewMark)
 	r.reply(t, in, "Hello Ann")
 	sent := g.srv.SentTo(dm)
@@ -66,9 +66,9 @@ func TestAtMostOnePreviewInAChannel(t *testing.T) {
 	g.srv.Say(general, ann, discordtest.Bot.Mention()+" one")
 	g.srv.Say(general, ann, discordtest.Bot.Mention()+" two")
 	got := g.wait(2)
-	r.Preview(got[0].Address, "first")
+	r.Preview(got[0].Key, got[0].ID, got[0].Address, "first")
 	waitShown(t, g, general, "first"+previewMark)
-	r.Preview(got[1].Address, "second")
+	r.Preview("discord:another", got[1].ID, got[1].Address, "second")
 	r.reply(t, got[0], "first done")
 	r.reply(t, got[1], "second done")
 	sent := g.srv.SentTo(general)
@@ -87,9 +87,9 @@ func TestStoppedAnswerStaysInItsPreview(t *testing.T) {
 	g.srv.Say(dm, ann, "count")
 	g.srv.Say(dm, ann, "/stop")
 	got := g.wait(2)
-	r.Preview(got[0].Address, "one two")
+	r.Preview(got[0].Key, got[0].ID, got[0].Address, "one two")
 	waitShown(t, g, dm, "one two"+previewMark)
-	r.reply(t, got[1], "one two three\n\n⏹ Stopped.")
+	r.replyOf(t, got[0], got[1], "one two three\n\n⏹ Stopped.")
 	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "one two three\n\n⏹ Stopped." {
 		t.Fatalf("%+v", sent)
 	}
@@ -106,14 +106,15 @@ func TestPreviewIsRemovedWhenARunStopsDuringATool(t *testing.T) {
 	g.srv.Say(dm, ann, "what time is it")
 	g.srv.Say(dm, ann, "/stop")
 	got := g.wait(2)
-	r.Preview(got[0].Address, "Let me look.")
+	r.Preview(got[0].Key, got[0].ID, got[0].Address, "Let me look.")
 	waitShown(t, g, dm, "Let me look."+previewMark)
-	r.reply(t, got[1], "⏹ Stopped.")
+	r.replyOf(t, got[0], got[1], "⏹ Stopped.")
 	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "⏹ Stopped." {
 		t.Fatalf("%+v", sent)
 	}
 	g.srv.Say(dm, ann, "and now")
-	r.Preview(g.wait(3)[2].Address, "It is")
+	third := g.wait(3)[2]
+	r.Preview(third.Key, third.ID, third.Address, "It is")
 	waitShown(t, g, dm, "It is"+previewMark)
 }
 
@@ -126,10 +127,10 @@ func TestPreviewBecomesTheReplyAfterALongOutage(t *testing.T) {
 	dm := g.srv.DM(ann)
 	g.srv.Say(dm, ann, "question")
 	in := g.wait(1)[0]
-	r.Preview(in.Address, "half of an ans")
+	r.Preview(in.Key, in.ID, in.Address, "half of an ans")
 	waitShown(t, g, dm, "half of an ans"+previewMark)
 	g.srv.Fail("PATCH /channels/{channel}/messages/{message}", discordtest.BadGateway(), 1)
-	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: "a whole answer"}
+	d := conversation.Delivery{Key: in.Key, RunID: in.ID, Address: in.Address, Text: "a whole answer"}
 	if err := r.deliver(deadline(t), d); err == nil {
 		t.Fatal("the outage was not noticed")
 	}
@@ -140,9 +141,8 @@ func TestPreviewBecomesTheReplyAfterALongOutage(t *testing.T) {
 	}
 }
 
-// The preview of a process that died becomes the reply of the next process, which removes it if it
-// answers another message.
-func TestPreviewOfADeadProcessBecomesTheReplyOrIsRemoved(t *testing.T) {
+// The next process removes the preview of a process that died when it answers another message.
+func TestPreviewOfADeadProcessIsRemovedBeforeTheNextReply(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
@@ -150,7 +150,7 @@ func TestPreviewOfADeadProcessBecomesTheReplyOrIsRemoved(t *testing.T) {
 	dm := g.srv.DM(ann)
 	g.srv.Say(dm, ann, "one")
 	first := g.wait(1)[0]
-	r.Preview(first.Address, "half of an ans")
+	r.Preview(first.Key, first.ID, first.Address, "half of an ans")
 	waitShown(t, g, dm, "half of an ans"+previewMark)
 	must(t, r.stop())
 	g.srv.Say(dm, ann, "two")
@@ -163,7 +163,8 @@ func TestPreviewOfADeadProcessBecomesTheReplyOrIsRemoved(t *testing.T) {
 	}
 }
 
-func TestRestartedRunContinuesItsPreview(t *testing.T) {
+// The reply of the next process takes the place of a preview, whose message the earlier process might still edit.
+func TestPreviewOfADeadProcessIsRemovedBeforeItsReply(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
@@ -171,12 +172,12 @@ func TestRestartedRunContinuesItsPreview(t *testing.T) {
 	dm := g.srv.DM(ann)
 	g.srv.Say(dm, ann, "one")
 	first := g.wait(1)[0]
-	r.Preview(first.Address, "half of an ans")
+	r.Preview(first.Key, first.ID, first.Address, "half of an ans")
 	shown := waitShown(t, g, dm, "half of an ans"+previewMark)
 	must(t, r.stop())
 	next := g.run()
 	next.reply(t, first, "a whole answer")
-	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].ID != shown.ID || sent[0].Content != "a whole answer" {
+	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].ID == shown.ID || sent[0].Content != "a whole answer" {
 		t.Fatalf("%+v", sent)
 	}
 }
@@ -192,11 +193,11 @@ func TestDeletedPreviewIsNotEditedAgain(t *testing.T) {
 			dm := g.srv.DM(ann)
 			g.srv.Say(dm, ann, "hi")
 			in := g.wait(1)[0]
-			r.Preview(in.Address, "Hel")
+			r.Preview(in.Key, in.ID, in.Address, "Hel")
 			g.srv.Delete(waitShown(t, g, dm, "Hel"+previewMark))
-			r.Preview(in.Address, "Hell")
+			r.Preview(in.Key, in.ID, in.Address, "Hell")
 			must(t, g.srv.Wait(deadline(t), "an edit", func() bool { return g.srv.Calls("PATCH /channels/{channel}/messages/{message}") == 1 }))
-			r.Preview(in.Address, "Hello A")
+			r.Preview(in.Key, in.ID, in.Address, "Hello A")
 			r.reply(t, in, "Hello Ann")
 			if n := g.srv.Calls("PATCH /channels/{channel}/messages/{message}"); n > 2 {
 				t.Errorf("the deleted preview was edited %d times, with the attempt of the reply", n)
@@ -255,9 +256,9 @@ func TestReplyComesAfterAnEditOfItsPreview(t *testing.T) {
 		c.api.session.Client.Transport = server
 		end := c.previews.Open()
 		to := address{Channel: "1", Source: "2"}.String()
-		c.Preview(to, "a")
+		c.Preview(dmKey("1"), 0, to, "a")
 		time.Sleep(2 * time.Second)
-		c.Preview(to, "ab")
+		c.Preview(dmKey("1"), 0, to, "ab")
 		time.Sleep(2 * time.Second) // the edit is under way
 		d := conversation.Delivery{Address: to, Text: "abc"}
 		_, err = c.Send(t.Context(), d, c.Split(d)[0])
@@ -274,8 +275,8 @@ func TestReplyComesAfterAnEditOfItsPreview(t *testing.T) {
 
 func TestHugePreviewsAreCut(t *testing.T) {
 	t.Parallel()
-	text, ok := previewOf(strings.Repeat("😀", 1<<20))
-	if n := len([]rune(text)); !ok || n > maxUnits {
+	m, ok := previewOf(strings.Repeat("😀", 1<<20))
+	if n := len([]rune(m.Content)); !ok || n > maxUnits {
 		t.Errorf("%d characters, %v", n, ok)
 	}
 	if _, ok := previewOf(" \n "); ok {
@@ -307,7 +308,7 @@ func TestPreviewIsRemovedWhenItsMessageIsDeleted(t *testing.T) {
 	dm := g.srv.DM(ann)
 	said := g.srv.Say(dm, ann, "hi")
 	in := g.wait(1)[0]
-	r.Preview(in.Address, "⏳ Yours comes in 55 s.")
+	r.Preview(in.Key, in.ID, in.Address, "⏳ Yours comes in 55 s.")
 	waitShown(t, g, dm, "⏳ Yours comes in 55 s."+previewMark)
 	g.srv.Delete(said)
 	must(t, g.srv.Wait(deadline(t), "the removal", func() bool { return len(g.srv.SentTo(dm)) == 0 || g.srv.SentTo(dm)[0].Deleted }))

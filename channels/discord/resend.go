@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -14,21 +15,23 @@ import (
 	"parley/conversation"
 )
 
-// leftover returns the id of a message that already holds a part, "" if there is none. That is the
-// preview of the part, or a message that an earlier process, or a failed attempt of this one, has
-// posted without marking the part as sent. Nonces do not prevent this, since Discord remembers them
-// for a few minutes only. leftover removes other previews of earlier processes: their runs are
-// repeated together with newer messages, so their answers are posted below those.
-func (c *Channel) leftover(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown string) (string, error) {
+// leftover returns the id of a message that already holds a part, or shown if there is none. That is a
+// message that an earlier process, or a failed attempt of this one, has posted without marking the part as sent.
+// Nonces do not prevent this, since Discord remembers them for a few minutes only. leftover removes the preview stale
+// and others of earlier processes, which may be those of runs that are repeated together with newer messages.
+func (c *Channel) leftover(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown, stale string) (string, error) {
 	first := c.unvisited.take(to.Channel)
-	tried := d.Attempts > 0 || d.NoFile // its preview may be there
+	tried := d.Attempts > 0 || d.NoFile || stale != "" // its preview may be there
 	if firstLive := c.firstLive.Load(); !first && firstLive != 0 && number(to.Source) >= firstLive && !tried || c.self() == "" {
 		return shown, nil
 	}
-	near, err := c.messagesAround(ctx, to.Channel, precedingMessage(to, d, p))
+	near, err := c.messagesAround(ctx, to.Channel, cmp.Or(stale, precedingMessage(to, d, p)))
 	switch {
 	case isFinal(err):
 		c.Log.Debug("earlier messages not readable", "delivery", d.ID, "error", err)
+		if stale != "" {
+			return shown, c.removePreview(ctx, to, stale)
+		}
 		return shown, nil
 	case err != nil: // what is there may not be taken for nothing
 		if first {
@@ -39,12 +42,15 @@ func (c *Channel) leftover(ctx context.Context, to address, d conversation.Deliv
 	for _, m := range near { // the newest first
 		switch {
 		case m.Author.ID != c.self() || !m.isWritten() || m.ID == shown:
+		case isPreview(m.Content):
+			if c.isUnderWay(m, to.Channel) {
+				continue
+			}
+			if err := c.removePreview(ctx, to, m.ID); err != nil {
+				return "", err
+			}
 		case shown == "" && isPart(m, to, d, p):
 			shown = m.ID
-		case isPreview(m.Content) && !c.isUnderWay(m, to.Channel):
-			if err := c.remove(ctx, to.Channel, m.ID); err != nil {
-				c.Log.Debug("preview not removed", "channel_id", to.Channel, "error", err)
-			}
 		}
 	}
 	return shown, nil

@@ -9,6 +9,7 @@ import (
 
 	"parley/channels"
 	"parley/channels/markdown"
+	"parley/cluster"
 	"parley/conversation"
 	"parley/plaintext"
 )
@@ -37,47 +38,44 @@ func (c *Channel) send(ctx context.Context, to address, d conversation.Delivery,
 	if to.Answer != nil {
 		return c.answer(ctx, to, d, p)
 	}
-	shown := ""
 	if d.Interim {
 		return c.sendInterim(ctx, to, d, p)
 	}
+	var shown, stale string
 	if p.Index == 0 {
-		taken, taking := c.takePreview(ctx, to)
-		if taking != nil {
-			return "", taking
-		}
-		if taken != nil {
-			shown = taken.ID
+		place := to.Channel
+		if shown, stale, err = c.previews.Take(ctx, place, d); err != nil {
+			return "", err
 		}
 		defer func() {
 			if err == nil || isFinal(err) { // else the next attempt takes it
-				c.previews.Done(taken)
+				c.previews.Done(place, d.RunID)
 			}
 		}()
 	}
 	if to, err = c.threads.open(ctx, c, to); err != nil {
 		return "", err
 	}
-	return c.post(ctx, to, d, p, shown)
+	return c.post(ctx, to, d, p, shown, stale)
 }
 
 // sendInterim posts a message of a run that waits. It takes the place of no preview, and is
 // no reply: the message that Discord knows by the reply's nonce is for the answer.
 func (c *Channel) sendInterim(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (string, error) {
 	if p.Index == 0 {
-		c.dropPreview(ctx, to, c.previews.Done)
+		c.dropPreview(ctx, to, d, c.previews.Done)
 	}
 	to, err := c.threads.open(ctx, c, to)
 	if err != nil {
 		return "", err
 	}
 	to.ReplyTo = ""
-	return c.post(ctx, to, d, p, "")
+	return c.post(ctx, to, d, p, "", "")
 }
 
-// post puts a part into a channel, a thread or a DM. If a message there has the
-// part or its preview already, that one is edited.
-func (c *Channel) post(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown string) (string, error) {
+// post puts a part into a channel, a thread or a DM. If a message there has the part already, or shown is the preview that this
+// process has posted, that one is edited. The preview stale, and others of earlier processes, are removed.
+func (c *Channel) post(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown, stale string) (string, error) {
 	m := c.outgoing(d, p)
 	m.Nonce, m.Enforce = to.nonce(p.Index), true
 	if d.Interim {
@@ -86,7 +84,7 @@ func (c *Channel) post(ctx context.Context, to address, d conversation.Delivery,
 	if p.Index == 0 && to.ReplyTo != "" {
 		m.Reference = &replyTo{MessageID: to.ReplyTo}
 	}
-	shown, err := c.leftover(ctx, to, d, p, shown)
+	shown, err := c.leftover(ctx, to, d, p, shown, stale)
 	if err != nil {
 		return "", err
 	}
@@ -94,21 +92,34 @@ func (c *Channel) post(ctx context.Context, to address, d conversation.Delivery,
 		if err := c.edit(ctx, to.Channel, shown, m); !isGone(err) {
 			return shown, err
 		}
+		if !c.Node.Holds(ctx) { // another node may have removed the preview and sent the reply
+			return "", cluster.ErrLost
+		}
 		m.Nonce += anew
 	}
-	posted, err := c.create(ctx, to.Channel, m)
-	if err != nil || sameText(posted.Content, m.Content) {
-		return posted.ID, err
+	for range maxAnew {
+		posted, err := c.create(ctx, to.Channel, m)
+		if err != nil || sameText(posted.Content, m.Content) {
+			return posted.ID, err
+		}
+		// The nonce gave back a message that was posted before with another text: a preview, or the part in another form, which
+		// gets the text.
+		if isPreview(posted.Content) {
+			err = c.removePreview(ctx, to, posted.ID)
+		} else if err = c.edit(ctx, to.Channel, posted.ID, m); !isGone(err) {
+			return posted.ID, err
+		}
+		if err != nil && !isGone(err) {
+			return "", err
+		}
+		m.Nonce += anew
 	}
-	// The nonce gave back a message that was posted before with another text, a
-	// preview: that one gets the text.
-	if err := c.edit(ctx, to.Channel, posted.ID, m); !isGone(err) {
-		return posted.ID, err
-	}
-	m.Nonce += anew
-	posted, err = c.create(ctx, to.Channel, m)
-	return posted.ID, err
+	return "", errShown
 }
+
+// maxAnew is how many messages that are gone Discord may return for the nonces of a part. Each process that died while it showed
+// the answer leaves one.
+const maxAnew = 4
 
 // anew is added to the nonce of a message that was deleted or can't be edited any
 // more, so that another one is posted in its place.

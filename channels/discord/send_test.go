@@ -50,7 +50,7 @@ func TestLongReplyComesAsMessagesWhereFilesAreForbidden(t *testing.T) {
 	r := g.run()
 	g.srv.Say(general, ann, discordtest.Bot.Mention()+" tell me a book")
 	in := g.wait(1)[0]
-	r.Preview(in.Address, "A sentence")
+	r.Preview(in.Key, in.ID, in.Address, "A sentence")
 	waitShown(t, g, general, "A sentence"+previewMark)
 	g.srv.Fail("PATCH /channels/{channel}/messages/{message}", discordtest.MissingPermissions, 1)
 	g.srv.Advance(10 * time.Minute) // Discord does not know the nonce of the preview any more
@@ -133,7 +133,7 @@ func TestARepeatedReplyIsNotDoubled(t *testing.T) {
 			g.srv.Say(general, ann, discordtest.Bot.Mention()+" hi")
 			in := g.wait(1)[0]
 			text := strings.Repeat("A sentence of some words. ", 150)
-			d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: text}
+			d := conversation.Delivery{Key: in.Key, RunID: in.ID, Address: in.Address, Text: text}
 			must(t, r.deliver(deadline(t), d))
 			must(t, r.stop())
 			g.srv.Advance(away)
@@ -161,7 +161,7 @@ func TestARepeatedReplyIsNotDoubledWhenDiscordFails(t *testing.T) {
 	g.srv.Advance(time.Hour)
 	r = g.run()
 	g.srv.Fail("GET /channels/{channel}/messages", discordtest.BadGateway(), 1)
-	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: "the answer"}
+	d := conversation.Delivery{Key: in.Key, RunID: in.ID, Address: in.Address, Text: "the answer"}
 	for err := r.deliver(deadline(t), d); err != nil; err = r.deliver(deadline(t), d) { // as delivery does
 		t.Log(err)
 	}
@@ -281,10 +281,10 @@ func TestReplyIsPostedWhenItsPreviewWasDeleted(t *testing.T) {
 	dm := g.srv.DM(ann)
 	g.srv.Say(dm, ann, "hi")
 	in := g.wait(1)[0]
-	r.Preview(in.Address, "Hel")
+	r.Preview(in.Key, in.ID, in.Address, "Hel")
 	g.srv.Delete(waitShown(t, g, dm, "Hel"+previewMark))
 	g.srv.Fail("PATCH /channels/{channel}/messages/{message}", discordtest.ServerError(), 1)
-	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: "Hello"}
+	d := conversation.Delivery{Key: in.Key, RunID: in.ID, Address: in.Address, Text: "Hello"}
 	if err := r.deliver(deadline(t), d); err == nil {
 		t.Fatal("the server's failure is not reported")
 	}
@@ -321,7 +321,7 @@ func TestReplyThatDiscordTookWithAnErrorIsNotDoubled(t *testing.T) {
 	r := g.run()
 	g.srv.Say(dm, ann, "question")
 	in := g.wait(1)[0]
-	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: "the answer"}
+	d := conversation.Delivery{Key: in.Key, RunID: in.ID, Address: in.Address, Text: "the answer"}
 	g.srv.OnSend(nil, func(discordtest.Message) discordtest.Verdict { return discordtest.BadGateway() })
 	if err := r.deliver(deadline(t), d); err == nil {
 		t.Fatal("the error is not reported")

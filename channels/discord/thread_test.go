@@ -20,7 +20,7 @@ func TestAMentionOpensAThread(t *testing.T) {
 	if in.Key != threadKey(said.ID) || !strings.HasPrefix(in.Title, "how do I bake good") || !strings.HasSuffix(in.Place, "in #general of Home") {
 		t.Fatalf("%+v", in)
 	}
-	r.Preview(in.Address, "With flo")
+	r.Preview(in.Key, in.ID, in.Address, "With flo")
 	r.reply(t, in, "With flour.")
 	threads := g.srv.Threads(general)
 	if len(threads) != 1 || threads[0].ID != said.ID || threads[0].Name != in.Title {
@@ -124,7 +124,7 @@ func TestTitleRenamesAThreadOfAnEarlierProcess(t *testing.T) {
 	r := g.run()
 	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" how do I bake bread?")
 	in := g.wait(1)[0]
-	r.Preview(in.Address, "With")
+	r.Preview(in.Key, in.ID, in.Address, "With")
 	must(t, g.srv.Wait(deadline(t), "the thread", func() bool { return len(g.srv.Threads(general)) == 1 }))
 	must(t, r.stop())
 	r = g.run()

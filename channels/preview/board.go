@@ -1,6 +1,10 @@
 // Package preview shows answers while the model writes them: at most one in each
 // place, as a message that is edited at a pace which the platform takes. It knows no
 // platform: an adapter posts and edits the messages.
+//
+// The ID of the message is stored with the run, so that whoever delivers the reply knows it. Only the process that has
+// posted a message edits it, and turns it into the reply: an edit that another process has under way, such as a node that
+// was paused, may reach the platform at any later time. Any other process removes the message.
 package preview
 
 import (
@@ -13,50 +17,73 @@ import (
 	"time"
 
 	"parley/channels"
-	"parley/internal/clock"
+	"parley/cluster"
+	"parley/conversation"
 )
 
 const (
 	life           = 15 * time.Minute // how long a preview may get no text before its run counts as dead
-	requestTimeout = 15 * time.Second // time for one request of Show, see Request
+	requestTimeout = 15 * time.Second // time for one request, see Request
 )
 
-// Config is what a Board needs of its adapter. A is the adapter's address.
+// Store stores which message shows the answer of a run.
+type Store interface {
+	Lock(key conversation.Key) (release func(), err error)
+	Node() *cluster.Node
+	Preview(ctx context.Context, run int64) (id string, err error)
+	SetPreview(ctx context.Context, key conversation.Key, run int64, from, to string) error
+}
+
+// Config is what a Board needs of its adapter. A is the adapter's address. Only one goroutine at a time makes the requests
+// of a preview.
 type Config[A any] struct {
 	// Every returns the pace of edits in the place of an address.
 	Every func(to A) time.Duration
 
-	// Show posts the message of a preview, or edits it, so that it reads text, and sets
-	// the preview's ID. Only the preview's own goroutine calls it. It may wait for a rate
-	// limit until ctx ends, and makes its requests with Request(ctx). After a permanent
-	// *channels.SendError nothing more is shown of the answer; one with RetryAfter delays
-	// the next call.
-	Show func(ctx context.Context, p *Preview[A], text string) error
+	// Post posts the message of a preview, and returns its ID, "" if there is none: the text shows nothing, or the
+	// preview is no message. Post and Edit may wait for a rate limit until ctx ends, and make their requests with
+	// Request(ctx). After a permanent *channels.SendError nothing more is shown of the answer; one with
+	// RetryAfter delays the next call.
+	Post func(ctx context.Context, p *Preview[A], text string) (id string, err error)
 
-	Log *slog.Logger
+	// Edit makes the message of a preview read text. An error that is no *channels.SendError with Permanent or
+	// RetryAfter means that the platform may still carry the edit out, unless it is that of ctx.
+	Edit func(ctx context.Context, to A, id, text string) error
+
+	// Remove deletes the message of a preview. A message that is gone, or can't be deleted, is no error.
+	Remove func(ctx context.Context, to A, id string) error
+
+	Store Store // nil: nothing is stored
+	Log   *slog.Logger
 }
 
 // Preview is an answer that is being written.
 type Preview[A any] struct {
-	To A      // where the reply goes
-	ID string // ID of the message that shows the answer; "" if there is none. Only Show may use it until Take has returned
+	To   A     // where the reply goes
+	Run  int64 // number of the run
+	Anew bool  // another message that showed the answer was removed
 
-	place string
-	run   string
-	stop  context.CancelFunc
-	done  chan struct{} // closed when the goroutine has ended
-	noted chan struct{} // signals that text has changed
-	hurry chan struct{} // signals that text is to be shown without waiting for the pace
+	place  string
+	key    conversation.Key
+	former *Preview[A] // the preview that this one takes the place of, whose message is removed; nil: none
+	id     string      // ID of the message; "" = there is none. Only the goroutine may use it until it has ended
+	unsure bool        // the platform may still carry out an edit, likewise
+	stop   context.CancelFunc
+	done   chan struct{} // closed when the goroutine has ended
+	noted  chan struct{} // signals that text has changed
+	hurry  chan struct{} // signals that text is to be shown without waiting for the pace
 
 	// Guarded by Board.mu.
 	text  string   // the newest text of the answer
+	ended bool     // the goroutine shows nothing more
 	taken bool     // the reply takes the place of the preview
 	next  *note[A] // what the next run has written meanwhile; nil if it has written nothing
 }
 
-// note is a text that waits until the place is free.
+// note is a text to be shown in a place.
 type note[A any] struct {
-	run  string
+	key  conversation.Key
+	run  int64
 	to   A
 	text string
 }
@@ -69,12 +96,12 @@ type Board[A any] struct {
 	mu     sync.Mutex
 	isOpen bool
 	places map[string]*Preview[A]
-	over   map[string]string // by place: the run that End was called for last, until another one is shown there
+	over   map[string]int64 // by place: the run of which nothing more is shown, until another one is shown there
 }
 
 // NewBoard returns a Board that is not open yet.
 func NewBoard[A any](cfg Config[A]) *Board[A] {
-	return &Board[A]{cfg: cfg, places: map[string]*Preview[A]{}, over: map[string]string{}}
+	return &Board[A]{cfg: cfg, places: map[string]*Preview[A]{}, over: map[string]int64{}}
 }
 
 // Open lets the Board show answers. The returned function ends that and waits for the
@@ -97,23 +124,27 @@ func (b *Board[A]) Open() (end func()) {
 	}
 }
 
-// Note records the text so far of the answer that a run writes for a place. run is any name that
-// identifies the run. While the place shows the preview of another run, or a reply is being sent
-// there, the newest text waits. Note does not block.
-func (b *Board[A]) Note(place, run string, to A, text string) {
+// Note records the text so far of the answer that a session's run writes for a place. While the place
+// shows the preview of another session, or a reply is being sent there, the newest text waits. The caller calls it for the next run
+// of a session only when the earlier replies are sent. Note does not block.
+func (b *Board[A]) Note(place string, key conversation.Key, run int64, to A, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if over, isOver := b.over[place]; !b.isOpen || isOver && over == run {
 		return
 	}
+	n := note[A]{key, run, to, text}
 	p := b.places[place]
 	switch {
 	case p == nil:
-		b.begin(place, note[A]{run, to, text})
-	case p.taken || p.run != run:
-		p.next = &note[A]{run, to, text}
-	default:
+		b.begin(place, n, nil)
+	case p.Run == run && !p.taken && !p.ended:
 		p.show(text)
+	case p.ended && !p.taken, p.Run != run && p.key == key: // its run was ended, or another process works it
+		p.stop()
+		b.begin(place, n, p)
+	default:
+		p.next = &n
 	}
 }
 
@@ -129,14 +160,24 @@ func (b *Board[A]) Hurry(place string) {
 	}
 }
 
-// begin begins the preview of a place. The caller holds mu.
-func (b *Board[A]) begin(place string, n note[A]) {
-	ctx, stop := context.WithCancel(context.Background())
-	p := &Preview[A]{To: n.to, place: place, run: n.run, stop: stop, done: make(chan struct{}), noted: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+// begin begins the preview of a place, after the former one there. The caller holds mu.
+func (b *Board[A]) begin(place string, n note[A], former *Preview[A]) {
+	ctx, stop := b.node().While(context.Background())
+	p := &Preview[A]{
+		To: n.to, Run: n.run, place: place, key: n.key, former: former, stop: stop,
+		done: make(chan struct{}), noted: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+	}
 	b.places[place] = p
 	delete(b.over, place)
 	p.show(n.text)
 	go b.follow(ctx, p)
+}
+
+func (b *Board[A]) node() *cluster.Node {
+	if b.cfg.Store == nil {
+		return nil
+	}
+	return b.cfg.Store.Node()
 }
 
 func (p *Preview[A]) show(text string) {
@@ -147,15 +188,16 @@ func (p *Preview[A]) show(text string) {
 	}
 }
 
-// follow shows the newest text of a preview until it is stopped.
+// follow shows the newest text of a preview until it is stopped, or this node may no longer work its session.
 func (b *Board[A]) follow(ctx context.Context, p *Preview[A]) {
 	defer close(p.done)
+	defer b.ended(p)
+	b.removeFormer(ctx, p)
 	wait := b.cfg.Every(p.To)
 	for p.pause(ctx, wait) {
 		select {
 		case <-p.noted:
 		case <-time.After(life):
-			b.Done(p)
 			return
 		case <-ctx.Done():
 			return
@@ -165,7 +207,7 @@ func (b *Board[A]) follow(ctx context.Context, p *Preview[A]) {
 		default:
 		}
 		wait = b.cfg.Every(p.To)
-		err := b.cfg.Show(ctx, p, b.newest(p))
+		err := b.show(ctx, p, b.newest(p))
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
@@ -176,12 +218,78 @@ func (b *Board[A]) follow(ctx context.Context, p *Preview[A]) {
 		}
 		wait = max(wait, refused.RetryAfter)
 		if refused.Permanent { // the message was deleted, or the bot may not write there: the reply finds out
-			if clock.Sleep(ctx, life) == nil {
-				b.Done(p)
-			}
+			b.forbid(p)
 			return
 		}
 	}
+}
+
+// removeFormer removes the message of the preview whose place this one has taken.
+func (b *Board[A]) removeFormer(ctx context.Context, p *Preview[A]) {
+	former := p.former
+	if p.former = nil; former == nil {
+		return
+	}
+	<-former.done
+	if former.id == "" {
+		return
+	}
+	p.Anew = former.Run == p.Run
+	if err := b.cfg.Remove(ctx, former.To, former.id); err != nil {
+		b.cfg.Log.Debug("preview not removed", "place", p.place, "error", err)
+	}
+}
+
+// show posts or edits the message of a preview.
+func (b *Board[A]) show(ctx context.Context, p *Preview[A], text string) error {
+	if p.id == "" {
+		return b.post(ctx, p, text)
+	}
+	err := b.cfg.Edit(ctx, p.To, p.id, text)
+	p.unsure = p.unsure || err != nil && !isAnswer(err) && !errors.Is(err, context.Canceled)
+	return err
+}
+
+// isAnswer reports whether an error is the platform's refusal of a request.
+func isAnswer(err error) bool {
+	var refused *channels.SendError
+	return errors.As(err, &refused) && (refused.Permanent || refused.RetryAfter > 0)
+}
+
+// post posts the message of a preview and stores its ID, while this process has the session's lock. It removes the message that
+// another process has posted for the run.
+func (b *Board[A]) post(ctx context.Context, p *Preview[A], text string) error {
+	if b.cfg.Store == nil {
+		id, err := b.cfg.Post(ctx, p, text)
+		p.id = id
+		return err
+	}
+	release, err := b.cfg.Store.Lock(p.key)
+	if err != nil {
+		return err
+	}
+	defer release()
+	former, err := b.cfg.Store.Preview(ctx, p.Run)
+	if err != nil {
+		return err
+	}
+	if former != "" {
+		p.Anew = true
+		if err := b.cfg.Remove(ctx, p.To, former); err != nil {
+			return err
+		}
+	}
+	id, err := b.cfg.Post(ctx, p, text)
+	if err != nil || id == "" {
+		return err
+	}
+	storing, cancel := Request(ctx)
+	defer cancel()
+	if err := b.cfg.Store.SetPreview(storing, p.key, p.Run, former, id); err != nil {
+		return &channels.SendError{Permanent: true, Err: errors.Join(err, b.cfg.Remove(storing, p.To, id))}
+	}
+	p.id = id
+	return nil
 }
 
 // pause waits until the preview may be shown again. It returns false when ctx has ended.
@@ -202,67 +310,89 @@ func (b *Board[A]) newest(p *Preview[A]) string {
 	return p.text
 }
 
-// Take ends the preview of a place and returns it once its request under way has
-// ended, so that the reply can take its message's place. It returns nil where there is
-// none, or where replaced reports that the reply does not replace it. The place is the
-// reply's until Done, also for further attempts. What waits there is dropped if over
-// reports that its answer ends with this reply. The error is the end of ctx.
-func (b *Board[A]) Take(ctx context.Context, place string, replaced, over func(to A) bool) (*Preview[A], error) {
+// ended records that the goroutine of a preview shows nothing more, so that a text that waits is shown in its place.
+func (b *Board[A]) ended(p *Preview[A]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p.ended = true
+	p.stop()
+	if b.isOpen && b.places[p.place] == p && !p.taken && p.next != nil {
+		b.begin(p.place, *p.next, p)
+	}
+}
+
+// forbid has nothing more shown of a preview's run.
+func (b *Board[A]) forbid(p *Preview[A]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over[p.place] = p.Run
+}
+
+// Take ends the preview of a delivery's run in a place once its request under way has ended, and returns the ID of its
+// message, whose place the reply takes; "" for none. The caller removes the message stale, "" for none: another process has
+// posted it, or the platform may still carry out an edit of it. The place is the reply's until Done, also for further
+// attempts. The error is the end of ctx.
+func (b *Board[A]) Take(ctx context.Context, place string, d conversation.Delivery) (id, stale string, err error) {
 	b.mu.Lock()
 	p := b.places[place]
-	if p == nil || !replaced(p.To) {
+	if p == nil || p.Run != d.RunID {
 		b.mu.Unlock()
-		return nil, nil
+		return "", d.Preview, nil
 	}
 	p.taken = true
-	if p.next != nil && over(p.next.to) {
+	if p.next != nil && p.next.run == p.Run {
 		p.next = nil
 	}
 	b.mu.Unlock()
 	p.stop()
 	select {
 	case <-p.done:
-		return p, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return "", "", ctx.Err()
 	}
+	switch {
+	case p.unsure:
+		return "", p.id, nil
+	case d.Preview == p.id:
+		return p.id, "", nil
+	}
+	return p.id, d.Preview, nil
 }
 
-// Done frees the place of a preview after its reply was sent or given up, so that a waiting text is
-// shown there. p may be nil.
-func (b *Board[A]) Done(p *Preview[A]) {
+// Done frees the place of a run's preview after its reply was sent or given up, so that a waiting text is
+// shown there.
+func (b *Board[A]) Done(place string, run int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p == nil || b.places[p.place] != p {
+	p := b.places[place]
+	if p == nil || p.Run != run {
 		return
 	}
-	delete(b.places, p.place)
+	delete(b.places, place)
 	if p.next != nil && b.isOpen {
-		b.begin(p.place, *p.next)
+		b.begin(place, *p.next, nil)
 	}
 }
 
-// End is Done for a preview whose run is not to be shown any more, whatever it still writes.
-func (b *Board[A]) End(p *Preview[A]) {
+// End is Done for a run of which nothing is to be shown any more, whatever it still writes.
+func (b *Board[A]) End(place string, run int64) {
 	b.mu.Lock()
-	if p != nil {
-		b.over[p.place] = p.run
-		if p.next != nil && p.next.run == p.run {
-			p.next = nil
-		}
+	b.over[place] = run
+	if p := b.places[place]; p != nil && p.next != nil && p.next.run == run {
+		p.next = nil
 	}
 	b.mu.Unlock()
-	b.Done(p)
+	b.Done(place, run)
 }
 
-// UnderWay returns where the reply of the preview in a place goes, if one is written.
-func (b *Board[A]) UnderWay(place string) (to A, ok bool) {
+// UnderWay returns the run whose preview is in a place, and where its reply goes, if the answer is still being written.
+func (b *Board[A]) UnderWay(place string) (to A, run int64, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p := b.places[place]; p != nil && !p.taken {
-		return p.To, true
+	if p := b.places[place]; p != nil && !p.taken && !p.ended {
+		return p.To, p.Run, true
 	}
-	return to, false
+	return to, 0, false
 }
 
 // Request returns the context of a preview's request. It does not end with ctx, which

@@ -3,6 +3,7 @@ package preview_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"parley/channels"
 	"parley/channels/preview"
+	"parley/conversation"
 )
 
 const pace = time.Second
@@ -20,9 +22,11 @@ type shown struct {
 	texts []string
 	fails []error       // of the next calls
 	takes time.Duration // for a request
+
+	removed []string // IDs of messages
 }
 
-func (s *shown) show(ctx context.Context, p *preview.Preview[int], text string) error {
+func (s *shown) request(ctx context.Context, text string) error {
 	ctx, cancel := preview.Request(ctx)
 	defer cancel()
 	select {
@@ -36,45 +40,59 @@ func (s *shown) show(ctx context.Context, p *preview.Preview[int], text string) 
 		s.fails = s.fails[1:]
 		return err
 	}
-	p.ID = "message"
 	return nil
 }
 
 func (s *shown) board() *preview.Board[int] {
-	return preview.NewBoard(preview.Config[int]{Every: func(int) time.Duration { return pace }, Show: s.show, Log: slog.New(slog.DiscardHandler)})
+	return preview.NewBoard(preview.Config[int]{
+		Every: func(int) time.Duration { return pace },
+		Post: func(ctx context.Context, p *preview.Preview[int], text string) (string, error) {
+			if err := s.request(ctx, text); err != nil {
+				return "", err
+			}
+			return fmt.Sprint("message ", p.Run), nil
+		},
+		Edit: func(ctx context.Context, _ int, _, text string) error { return s.request(ctx, text) },
+		Remove: func(_ context.Context, _ int, id string) error {
+			s.removed = append(s.removed, id)
+			return nil
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
 }
 
-func anyAnswer(int) bool { return true }
+// reply is a delivery of a run.
+func reply(run int64) conversation.Delivery { return conversation.Delivery{RunID: run} }
 
 func TestBoardShowsTheNewestTextAtAPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &shown{}
 		b := s.board()
-		b.Note("place", "run", 1, "too early")
+		b.Note("place", "a", 1, 1, "too early")
 		end := b.Open()
 		for _, text := range []string{"a", "ab", "abc"} {
-			b.Note("place", "run", 1, text)
+			b.Note("place", "a", 1, 1, text)
 		}
-		b.Note("place", "another run", 2, "x")
+		b.Note("place", "b", 2, 2, "x")
 		time.Sleep(pace + time.Millisecond)
-		b.Note("place", "run", 1, "abcd")
+		b.Note("place", "a", 1, 1, "abcd")
 		time.Sleep(3 * pace)
 		synctest.Wait()
-		if _, ok := b.UnderWay("place"); !ok || !slices.Equal(s.texts, []string{"abc", "abcd"}) {
+		if _, _, ok := b.UnderWay("place"); !ok || !slices.Equal(s.texts, []string{"abc", "abcd"}) {
 			t.Errorf("%v %q", ok, s.texts)
 		}
-		if p, err := b.Take(t.Context(), "place", func(to int) bool { return to > 1 }, anyAnswer); p != nil || err != nil {
-			t.Errorf("the preview of another answer was taken: %v %v", p, err)
+		if id, _, err := b.Take(t.Context(), "place", reply(2)); id != "" || err != nil {
+			t.Errorf("the preview of another answer was taken: %q %v", id, err)
 		}
-		p, err := b.Take(t.Context(), "place", anyAnswer, anyAnswer)
-		if err != nil || p.ID != "message" || p.To != 1 {
-			t.Errorf("%+v %v", p, err)
+		id, stale, err := b.Take(t.Context(), "place", reply(1))
+		if err != nil || id != "message 1" || stale != "" {
+			t.Errorf("%q %q %v", id, stale, err)
 		}
 		end()
-		b.Note("place", "run", 1, "too late")
-		if again, err := b.Take(t.Context(), "place", anyAnswer, anyAnswer); err != nil || again != p {
-			t.Errorf("the next attempt gets %+v, %v", again, err)
+		b.Note("place", "a", 1, 1, "too late")
+		if again, _, err := b.Take(t.Context(), "place", reply(1)); err != nil || again != id {
+			t.Errorf("the next attempt gets %q, %v", again, err)
 		}
 	})
 }
@@ -89,10 +107,10 @@ func TestHurryShowsTheNewestTextAtOnce(t *testing.T) {
 		end := b.Open()
 		defer end()
 		b.Hurry("place") // there is no preview
-		b.Note("place", "run", 1, "busy")
+		b.Note("place", "a", 1, 1, "busy")
 		b.Hurry("place")
 		synctest.Wait()
-		b.Note("place", "run", 1, "busy, and more")
+		b.Note("place", "a", 1, 1, "busy, and more")
 		time.Sleep(3 * pace / 2)
 		synctest.Wait()
 		if !slices.Equal(s.texts, []string{"busy", "busy, and more"}) {
@@ -101,40 +119,79 @@ func TestHurryShowsTheNewestTextAtOnce(t *testing.T) {
 	})
 }
 
-// The preview of the next run is shown after the earlier reply was sent. The preview of the answer
-// that this reply contains is not shown any more.
+// The preview of another session is shown after the reply was sent. What the run of the reply still writes is not shown any more.
 func TestBoardShowsTheNextAnswerAfterTheReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for name, ends := range map[string]bool{"a later run": false, "a run that is over": true} {
+		for name, next := range map[string]int64{"another run": 2, "the run of the reply": 1} {
 			s := &shown{}
 			b := s.board()
 			end := b.Open()
-			b.Note("place", "first", 1, "one")
+			b.Note("place", "a", 1, 1, "one")
 			time.Sleep(2 * pace)
-			b.Note("place", "second", 2, "tw")
-			p, err := b.Take(t.Context(), "place", anyAnswer, func(to int) bool { return ends && to == 2 })
-			if err != nil || p.To != 1 {
-				t.Errorf("%s: %+v %v", name, p, err)
+			if next != 1 {
+				b.Note("place", "b", next, 2, "tw")
 			}
-			if !ends {
-				b.Note("place", "second", 2, "two")
+			if id, _, err := b.Take(t.Context(), "place", reply(1)); err != nil || id != "message 1" {
+				t.Errorf("%s: %q %v", name, id, err)
+			}
+			if next != 1 {
+				b.Note("place", "b", next, 2, "two")
 			}
 			time.Sleep(2 * pace)
-			if _, ok := b.UnderWay("place"); ok || !slices.Equal(s.texts, []string{"one"}) {
+			if _, _, ok := b.UnderWay("place"); ok || !slices.Equal(s.texts, []string{"one"}) {
 				t.Errorf("%s: shown while the reply is sent: %q", name, s.texts)
 			}
-			b.Done(p)
+			b.Done("place", 1)
 			time.Sleep(2 * pace)
 			synctest.Wait()
 			want := []string{"one", "two"}
-			if ends {
+			if next == 1 {
 				want = want[:1]
 			}
-			if to, ok := b.UnderWay("place"); ok == ends || !ends && to != 2 || !slices.Equal(s.texts, want) {
-				t.Errorf("%s: shown %q", name, s.texts)
+			if to, _, ok := b.UnderWay("place"); ok != (next != 1) || ok && to != 2 || !slices.Equal(s.texts, want) || len(s.removed) > 0 {
+				t.Errorf("%s: shown %q, removed %q", name, s.texts, s.removed)
 			}
 			end()
+		}
+	})
+}
+
+// The next run of a session begins when the earlier one has ended without a reply, or another process has sent the reply. The message of
+// the earlier run is removed.
+func TestBoardRemovesTheAnswerOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &shown{}
+		b := s.board()
+		defer b.Open()()
+		b.Note("place", "a", 1, 1, "one")
+		time.Sleep(2 * pace)
+		b.Note("place", "a", 2, 1, "two")
+		time.Sleep(2 * pace)
+		if id, stale, err := b.Take(t.Context(), "place", conversation.Delivery{RunID: 1, Preview: "message 1"}); id != "" || stale != "message 1" || err != nil {
+			t.Errorf("the reply of the first run replaces %q, and removes %q: %v", id, stale, err)
+		}
+		if id, _, err := b.Take(t.Context(), "place", reply(2)); id != "message 2" || err != nil || !slices.Equal(s.removed, []string{"message 1"}) {
+			t.Errorf("the second reply replaces %q, removed %q: %v", id, s.removed, err)
+		}
+	})
+}
+
+// A message of which an edit got no answer is not turned into the reply: the edit may still be carried out.
+func TestReplyDoesNotReplaceAMessageWithAnEditUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &shown{}
+		b := s.board()
+		defer b.Open()()
+		b.Note("place", "a", 1, 1, "one")
+		time.Sleep(2 * pace)
+		s.fails = []error{errors.New("no answer")}
+		b.Note("place", "a", 1, 1, "one two")
+		time.Sleep(2 * pace)
+		if id, stale, err := b.Take(t.Context(), "place", reply(1)); id != "" || stale != "message 1" || err != nil {
+			t.Errorf("the reply replaces %q, and removes %q: %v", id, stale, err)
 		}
 	})
 }
@@ -146,17 +203,16 @@ func TestBoardShowsNothingMoreOfAnEndedAnswer(t *testing.T) {
 		s := &shown{}
 		b := s.board()
 		end := b.Open()
-		b.Note("place", "run", 1, "a")
+		b.Note("place", "a", 1, 1, "a")
 		time.Sleep(pace + time.Millisecond)
-		p, err := b.Take(t.Context(), "place", anyAnswer, anyAnswer)
-		if err != nil {
+		if _, _, err := b.Take(t.Context(), "place", reply(1)); err != nil {
 			t.Fatal(err)
 		}
-		b.Note("place", "run", 1, "ab")
-		b.End(p)
-		b.Note("place", "run", 1, "abc")
+		b.Note("place", "a", 1, 1, "ab")
+		b.End("place", 1)
+		b.Note("place", "a", 1, 1, "abc")
 		time.Sleep(2 * pace)
-		b.Note("place", "next", 2, "x")
+		b.Note("place", "a", 2, 2, "x")
 		time.Sleep(2 * pace)
 		end()
 		if !slices.Equal(s.texts, []string{"a", "x"}) {
@@ -171,10 +227,10 @@ func TestBoardWaitsForARequestBeforeTheReply(t *testing.T) {
 		s := &shown{takes: 10 * time.Second}
 		b := s.board()
 		defer b.Open()()
-		b.Note("place", "run", 1, "half")
+		b.Note("place", "a", 1, 1, "half")
 		time.Sleep(2 * pace)
-		if p, err := b.Take(t.Context(), "place", anyAnswer, anyAnswer); err != nil || p.ID != "message" || len(s.texts) != 1 {
-			t.Errorf("taken as %+v, shown %q, %v", p, s.texts, err)
+		if id, _, err := b.Take(t.Context(), "place", reply(1)); err != nil || id != "message 1" || len(s.texts) != 1 {
+			t.Errorf("taken as %q, shown %q, %v", id, s.texts, err)
 		}
 	})
 }
@@ -194,7 +250,7 @@ func TestBoardGivesUpRefusedPreviewsAndThoseOfDeadRuns(t *testing.T) {
 			b := s.board()
 			end := b.Open()
 			for range 6 {
-				b.Note("place", "run", 1, "text")
+				b.Note("place", "a", 1, 1, "text")
 				time.Sleep(10 * time.Second)
 			}
 			synctest.Wait()
@@ -202,7 +258,7 @@ func TestBoardGivesUpRefusedPreviewsAndThoseOfDeadRuns(t *testing.T) {
 				t.Errorf("%s: shown %d times, want %d", name, len(s.texts), test.want)
 			}
 			time.Sleep(time.Hour) // the run is dead
-			if _, ok := b.UnderWay("place"); ok {
+			if _, _, ok := b.UnderWay("place"); ok {
 				t.Errorf("%s: the preview stays for ever", name)
 			}
 			end()

@@ -39,8 +39,12 @@ func (c *Channel) SendAlbum(ctx context.Context, d conversation.Delivery, pictur
 	m := outgoing{address: to, album: pictures}
 	if pictures[0].Index > 0 {
 		m.ReplyTo = 0
-	} else if err := c.previews.remove(ctx, to); err != nil {
-		return nil, err
+	} else {
+		_, done, err := c.takePreview(ctx, to, d, false)
+		if err != nil {
+			return nil, err
+		}
+		done()
 	}
 	err = c.sendPatiently(ctx, &m, func() error {
 		ids, err = c.postAlbum(ctx, m)

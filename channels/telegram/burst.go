@@ -189,4 +189,6 @@ func (noMessages) Edit(context.Context, conversation.Account, string, string, ti
 	return nil
 }
 
-func (noMessages) SetCursor(context.Context, conversation.Cursor) error { return nil }
+func (noMessages) IsUnderWay(context.Context, conversation.Key, int64) (bool, error) {
+	return false, nil
+}

@@ -5,9 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
@@ -23,53 +21,14 @@ import (
 type drafts struct {
 	on      bool
 	refused atomic.Bool // the server has no drafts: previews are messages, as in groups
-
-	mu    sync.Mutex
-	shown map[address]int64 // IDs of the drafts that are shown, by place
 }
 
-// draftMark is the beginning of the id of a preview that is shown as a draft.
-const draftMark = "draft:"
+// takes reports whether the preview of a reply is shown as a draft.
+func (d *drafts) takes(to address) bool { return d.on && !d.refused.Load() && !isGroup(to.Chat) }
 
-// takes reports whether a preview is shown as a draft.
-func (d *drafts) takes(p *preview.Preview[address]) bool {
-	return d.on && !d.refused.Load() && !isGroup(p.To.Chat) && (p.ID == "" || strings.HasPrefix(p.ID, draftMark))
-}
-
-// id returns the id of a place's draft, which is the time at which it began.
-func (d *drafts) id(at address) int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.shown == nil {
-		d.shown = map[address]int64{}
-	}
-	if d.shown[at] == 0 {
-		d.shown[at] = time.Now().Unix()
-	}
-	return d.shown[at]
-}
-
-// end forgets the draft of a place, and reports whether there was one.
-func (d *drafts) end(at address) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, shown := d.shown[at]
-	delete(d.shown, at)
-	return shown
-}
-
-// is reports whether id is the draft that a place shows now.
-func (d *drafts) is(at address, id int64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return id != 0 && d.shown[at] == id
-}
-
-// showDraft shows a preview as a draft. It returns false where Telegram refuses drafts.
+// showDraft shows a preview as a draft, whose ID is the run's. It returns false where Telegram refuses drafts.
 func (c *Channel) showDraft(ctx context.Context, p *preview.Preview[address], part channels.Part) (bool, error) {
-	at := p.To.place()
-	id := c.drafts.id(at)
-	params := tgbotapi.Params{"chat_id": strconv.FormatInt(p.To.Chat, 10), "draft_id": strconv.FormatInt(id, 10), "text": part.Plain, "can_stop": "true", "keep_on_stop": "true"}
+	params := tgbotapi.Params{"chat_id": strconv.FormatInt(p.To.Chat, 10), "draft_id": strconv.FormatInt(p.Run, 10), "text": part.Plain, "can_stop": "true", "keep_on_stop": "true"}
 	params.AddNonZero64("message_thread_id", p.To.Topic)
 	if part.Text != part.Plain {
 		params["text"], params["parse_mode"] = part.Text, "HTML"
@@ -80,22 +39,16 @@ func (c *Channel) showDraft(ctx context.Context, p *preview.Preview[address], pa
 	refused := refusal(err)
 	switch {
 	case refused == nil || refused.Code == http.StatusTooManyRequests:
-		if err == nil && p.ID == "" {
-			p.ID = draftMark + strconv.FormatInt(id, 10)
-			return true, c.previews.noteDraft(ctx, at, id)
-		}
-		return true, c.previews.classify(p.To.Chat, err)
+		return true, c.classify(p.To.Chat, err)
 	case strings.Contains(refused.Message, "can't parse entities"): // with more of the text it may
 		return true, err
 	case refused.Code == http.StatusNotFound || refused.Code == http.StatusBadRequest:
 		if !c.drafts.refused.Swap(true) {
 			c.log.Warn("drafts refused by Telegram, showing answers as messages", "error", err)
 		}
-		c.drafts.end(at)
-		p.ID = ""
 		return false, nil
 	}
-	return true, c.previews.classify(p.To.Chat, err)
+	return true, c.classify(p.To.Chat, err)
 }
 
 // stopped is the press of a draft's button:
@@ -112,15 +65,15 @@ func (c *Channel) stopPressed(ctx context.Context, me *self, u update) ([]conver
 	s := u.Stopped
 	m := &message{From: &s.Chat, Chat: s.Chat, ThreadID: s.ThreadID, IsTopicMessage: s.ThreadID != 0}
 	at := m.address().place()
-	shown := false
-	err := retry.Persist(ctx, c.log, "read the draft of a chat", func() (err error) {
-		shown, err = c.previews.showsDraft(ctx, at, s.DraftID)
+	underWay := false
+	err := retry.Persist(ctx, c.log, "read the run of a draft", func() (err error) {
+		underWay, err = c.messages.IsUnderWay(ctx, at.key(), s.DraftID)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if m.isGroup() || !shown {
+	if m.isGroup() || !underWay {
 		c.skip(u, "the answer that was stopped is over")
 		return nil, nil
 	}

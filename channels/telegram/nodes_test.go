@@ -17,6 +17,7 @@ import (
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
 	"parley/conversation/pairing"
+	"parley/conversation/storetest"
 	"parley/internal/clock"
 	"parley/internal/postgrestest"
 )
@@ -43,22 +44,21 @@ func newBotNode(t *testing.T, srv *telegramtest.Server, url, name string, change
 		change(&cfg)
 	}
 	n.Channel, err = telegram.New(telegram.Deps{
-		Config: cfg, Cursor: store.Cursor, Pairings: pairing.New(store), Messages: stored{messages{n.gateway}, store}, Node: store.Node(), Health: n.fares,
+		Config: cfg, Cursor: store.Cursor, Pairings: pairing.New(store), Messages: stored{messages{n.gateway}, store}, Previews: store, Node: store.Node(), Health: n.fares,
 		Log: slog.New(slog.NewTextHandler(&n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	must(t, err)
 	return n
 }
 
-// stored also stores the ids of previews.
+// stored also asks the store which runs are under way.
 type stored struct {
 	messages
 	store *conversation.Store
 }
 
-func (s stored) SetCursor(ctx context.Context, cursor conversation.Cursor) error {
-	_, err := s.store.Accept(ctx, []conversation.Cursor{cursor})
-	return err
+func (s stored) IsUnderWay(ctx context.Context, place conversation.Key, run int64) (bool, error) {
+	return s.store.IsUnderWay(ctx, place, run)
 }
 
 func (n *botNode) start() {
@@ -221,25 +221,24 @@ func pollOnce(t *testing.T, srv *telegramtest.Server) {
 	answer.Body.Close()
 }
 
-// previewCursor is the cursor that stores the preview in Ada's private chat.
-const previewCursor = "telegram:7000001:previews:telegram:chat:42"
-
-// waitPreview waits until the preview in Ada's chat is stored.
-func (n *botNode) waitPreview() {
+// waitPreview waits until a run's preview is stored, and returns its message.
+func (n *botNode) waitPreview(run int64) (id string) {
 	n.t.Helper()
-	for ctx := deadline(n.t); ; {
-		value, err := n.store.Cursor(ctx, previewCursor)
+	for ctx := deadline(n.t); id == ""; time.Sleep(5 * time.Millisecond) {
+		var err error
+		id, err = n.store.Preview(ctx, run)
 		must(n.t, err)
-		if value != "" {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
 	}
+	return id
 }
 
-func (n *botNode) reply(address, text string) {
+// reply commits a text as the answer to a message, and sends it.
+func (n *botNode) reply(to conversation.Inbound, text string) {
 	n.t.Helper()
-	_, err := n.Send(deadline(n.t), conversation.Delivery{Key: "telegram:chat:42", Address: address, Text: text}, partOf(text))
+	run := storetest.Answered(to.Key, storetest.Begin(n.t, n.store, to.Key, 1000), text)
+	done, err := n.store.Commit(deadline(n.t), run)
+	must(n.t, err)
+	_, err = n.Send(deadline(n.t), done.Replies[0], partOf(text))
 	must(n.t, err)
 }
 
@@ -255,15 +254,17 @@ func TestDraftIsStoppedThroughAnotherNode(t *testing.T) {
 	b.start()
 	chat := telegramtest.Private(ada)
 	srv.Say(chat, ada, "tell me a story")
-	address := a.wait(1)[0].Address
-	b.Preview(address, "Once upon a time")
-	b.waitPreview()
+	asked := a.wait(1)[0]
+	b.Preview(asked.Key, asked.ID, asked.Address, "Once upon a time")
+	for ctx := deadline(t); srv.Draft(chat.ID).ID == 0; {
+		must(t, clock.Sleep(ctx, 5*time.Millisecond))
+	}
 	draft := srv.Draft(chat.ID)
 	srv.StopDraft(chat, draft.ID)
 	if got := texts(a.wait(2)); got[1] != "/stop" {
 		t.Errorf("accepted %q", got)
 	}
-	b.reply(address, "The end.")
+	b.reply(asked, "The end.")
 	srv.StopDraft(chat, draft.ID)
 	srv.Say(chat, ada, "another one")
 	if got := texts(a.wait(3)); got[2] != "another one" {
@@ -271,20 +272,22 @@ func TestDraftIsStoppedThroughAnotherNode(t *testing.T) {
 	}
 }
 
-// The reply of a node replaces the preview of another node that died, even if this node has shown previews there before.
+// The reply of a node replaces the preview of another node, which still edits the preview afterwards.
 func TestReplyReplacesThePreviewOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	srv, url := telegramtest.New(t), postgrestest.Database(t)
 	a, b := newBotNode(t, srv, url, "a"), newBotNode(t, srv, url, "b")
 	a.start()
+	waitPolled(t, srv, "a")
 	b.start()
 	srv.Say(telegramtest.Private(ada), ada, "tell me a story")
-	const address = `{"chat":42}`
-	b.reply(address, "An earlier answer.")
-	a.Preview(address, "Once upon a time")
-	a.waitPreview()
-	b.reply(address, "The end.")
-	if sent := srv.SentTo(42); len(sent) != 2 || sent[1].Text != "The end." || sent[1].Edits != 1 {
+	asked := a.wait(1)[0]
+	a.Preview(asked.Key, asked.ID, asked.Address, "Once upon a time")
+	a.waitPreview(asked.ID)
+	b.reply(asked, "The end.")
+	a.Preview(asked.Key, asked.ID, asked.Address, "Once upon a time there was")
+	must(t, srv.WaitCalls(deadline(t), "editMessageText", 1))
+	if sent := srv.SentTo(42); len(sent) != 1 || sent[0].Text != "The end." {
 		t.Errorf("%+v", sent)
 	}
 }

@@ -44,7 +44,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 		me.commands = append(me.commands, command.Name)
 	}
 	defer c.helpers.Wait()
-	defer c.previews.board.Open()()
+	defer c.previews.Open()()
 	g.Go(func() error { return c.introduce(running, me) })
 	g.Go(func() error { return c.guardToken(running) })
 	g.Go(func() error { return c.access.TellStrangers(running) })

@@ -2,10 +2,9 @@ package telegram
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
@@ -13,6 +12,7 @@ import (
 	"parley/channels"
 	"parley/channels/markdown"
 	"parley/channels/preview"
+	"parley/conversation"
 	"parley/plaintext"
 )
 
@@ -28,21 +28,10 @@ const (
 	maxPreview  = 16 << 10 // bytes of an answer that are rendered for its preview: more than a message holds
 )
 
-// previews are the answers shown while they are written, at most one in a chat or
-// topic. The ids of their messages are stored, so that a reply also takes the place of the
-// preview that an earlier process has posted.
-type previews struct {
-	channel *Channel
-	board   *preview.Board[address]
-
-	mu     sync.Mutex       // guards stored, and is held while the store is read or written
-	stored map[string]int64 // ids of the messages with previews, by place, as they are stored; nil: not loaded yet
-}
-
-func newPreviews(c *Channel) *previews {
-	ps := &previews{channel: c}
-	ps.board = preview.NewBoard(preview.Config[address]{Every: previewPace, Show: ps.show, Log: c.log})
-	return ps
+func newPreviews(c *Channel, store preview.Store) *preview.Board[address] {
+	return preview.NewBoard(preview.Config[address]{
+		Every: previewPace, Post: c.postPreview, Edit: c.editPreview, Remove: c.removePreview, Store: store, Log: c.log,
+	})
 }
 
 func previewPace(to address) time.Duration {
@@ -54,77 +43,74 @@ func previewPace(to address) time.Duration {
 
 // Preview shows the text so far, at a pace that leaves room for the reply. An answer
 // that takes the place of a list with buttons gets no preview.
-func (c *Channel) Preview(addr, text string) {
+func (c *Channel) Preview(key conversation.Key, run int64, addr, text string) {
 	to, err := parseAddress(addr)
 	if err != nil || to.Edit != 0 || to.Alone != nil || c.migrations.currentID(to.Chat) != to.Chat {
 		return
 	}
-	c.previews.board.Note(string(to.key()), addr, to, text)
+	c.previews.Note(string(to.key()), key, run, to, text)
 }
 
 // Hurry shows the newest preview without waiting for the pace of edits, which is slow in a
 // group. The limits of the chat hold all the same.
 func (c *Channel) Hurry(addr string) {
 	if to, err := parseAddress(addr); err == nil {
-		c.previews.board.Hurry(string(to.key()))
+		c.previews.Hurry(string(to.key()))
 	}
 }
 
-// show posts or edits the message of a preview.
-func (ps *previews) show(ctx context.Context, p *preview.Preview[address], text string) error {
-	c := ps.channel
-	if c.pacer.blocked(p.To.Chat) > 0 {
-		return nil
-	}
+// postPreview shows the text of a preview as a draft, or posts it as a message.
+func (c *Channel) postPreview(ctx context.Context, p *preview.Preview[address], text string) (id string, err error) {
 	part, ok := c.previewOf(text)
-	if !ok {
-		return nil
+	if !ok || c.pacer.blocked(p.To.Chat) > 0 {
+		return "", nil
 	}
-	if c.drafts.takes(p) {
+	if c.drafts.takes(p.To) {
 		if shown, err := c.showDraft(ctx, p, part); shown {
-			return err
+			return "", err
 		}
 	}
-	m := outgoing{address: p.To, part: part, markup: part.Text != part.Plain}
-	var err error
-	if p.ID == "" { // an earlier attempt at the same answer may have posted one
-		m.Edit, err = ps.storedMessage(ctx, p.To.place())
-	} else {
-		m.Edit, err = strconv.ParseInt(p.ID, 10, 64)
+	id, err = c.sendPreview(ctx, p.To, part)
+	if id == unknownID {
+		return "", &channels.SendError{Permanent: true, Err: errors.New("the message has no id")}
 	}
-	if err != nil {
-		return err
+	return id, err
+}
+
+// editPreview makes the message of a preview read a text.
+func (c *Channel) editPreview(ctx context.Context, to address, id, text string) (err error) {
+	part, ok := c.previewOf(text)
+	if !ok || c.pacer.blocked(to.Chat) > 0 {
+		return nil
 	}
-	if err := c.pacer.wait(ctx, p.To.Chat); err != nil {
-		return err
+	if to.Edit, err = strconv.ParseInt(id, 10, 64); err == nil {
+		_, err = c.sendPreview(ctx, to, part)
+	}
+	return err
+}
+
+// sendPreview sends the message of a preview, or edits it where the address says so.
+func (c *Channel) sendPreview(ctx context.Context, to address, part channels.Part) (id string, err error) {
+	if err := c.pacer.wait(ctx, to.Chat); err != nil {
+		return "", err
 	}
 	ctx, cancel := preview.Request(ctx)
 	defer cancel()
-	id, err := c.sendMessage(ctx, m)
-	if err != nil {
-		return ps.classify(p.To.Chat, err)
-	}
-	p.ID = id
-	if m.Edit != 0 {
-		return nil
-	}
-	posted, err := strconv.ParseInt(id, 10, 64)
-	if err != nil {
-		return &channels.SendError{Permanent: true, Err: fmt.Errorf("the message has no id: %w", err)}
-	}
-	return ps.storeMessage(ctx, p.To.place(), posted)
+	id, err = c.sendMessage(ctx, outgoing{address: to, part: part, markup: part.Text != part.Plain})
+	return id, c.classify(to.Chat, err)
 }
 
 // classify returns the error of a preview, as a permanent one where another attempt can't
 // help. It returns nil for nil.
-func (ps *previews) classify(chat int64, err error) error {
+func (c *Channel) classify(chat int64, err error) error {
 	refused := refusal(err)
 	switch {
 	case refused == nil:
 		return err
 	case refused.Code == http.StatusTooManyRequests:
-		ps.channel.pacer.block(chat, max(minRetryAfter, time.Duration(refused.RetryAfter)*time.Second))
-		return err
+		wait := max(minRetryAfter, time.Duration(refused.RetryAfter)*time.Second)
+		c.pacer.block(chat, wait)
+		return &channels.SendError{RetryAfter: wait, Err: err}
 	}
 	return &channels.SendError{Permanent: true, Err: err}
 }
@@ -146,52 +132,37 @@ func (c *Channel) previewOf(text string) (part channels.Part, ok bool) {
 	return part, true
 }
 
-// take ends the preview in the place of a reply and returns the id of its message, which an
-// earlier process may have posted; 0 for none. done frees the place for the next answer's
-// preview.
-func (ps *previews) take(ctx context.Context, to address) (id int64, done func(), err error) {
-	at := to.place()
-	p, err := ps.board.Take(ctx, string(at.key()), func(address) bool { return true }, func(of address) bool { return of.ReplyTo <= to.ReplyTo })
-	done = func() { ps.board.Done(p) }
+// takePreview ends the preview of a delivery's run, and returns the message whose place the reply takes; 0 for none. It removes a
+// message that the reply can't replace: one of another process, or any if the reply begins with a picture. done frees the place for
+// the next answer's preview. The error is a *SendError.
+func (c *Channel) takePreview(ctx context.Context, to address, d conversation.Delivery, replaces bool) (id int64, done func(), err error) {
+	at := string(to.key())
+	shown, stale, err := c.previews.Take(ctx, at, d)
 	if err != nil {
-		return 0, done, err
+		return 0, nil, &channels.SendError{Err: err}
 	}
-	if ps.channel.drafts.end(at) {
-		if err := ps.forgetDraft(ctx, at); err != nil {
-			return 0, done, err
-		}
+	if shown != "" && !replaces {
+		err, shown = c.removePreview(ctx, to, shown), ""
 	}
-	if p != nil && p.ID != "" {
-		if id, err := strconv.ParseInt(p.ID, 10, 64); err == nil {
-			return id, done, nil
-		}
+	if err == nil && stale != "" {
+		err = c.removePreview(ctx, to, stale)
 	}
-	id, err = ps.storedMessage(ctx, at)
-	return id, done, err
+	if err != nil {
+		return 0, nil, c.sendError(to.Chat, err)
+	}
+	id, _ = strconv.ParseInt(shown, 10, 64)
+	return id, func() { c.previews.Done(at, d.RunID) }, nil
 }
 
-// remove ends the preview in the place of a reply and deletes its message, whose place a reply that begins
-// with a picture can't take. The error is a *SendError.
-func (ps *previews) remove(ctx context.Context, to address) error {
-	at := to.place()
-	id, done, err := ps.take(ctx, to)
-	defer done()
-	if err != nil {
-		return &channels.SendError{Err: err}
-	}
-	if id == 0 {
+// removePreview deletes the message of a preview. The error says that Telegram may take another attempt.
+func (c *Channel) removePreview(ctx context.Context, to address, id string) error {
+	params := tgbotapi.Params{"chat_id": strconv.FormatInt(to.Chat, 10), "message_id": id}
+	ctx, cancel := channels.WithGrace(ctx)
+	defer cancel()
+	err := c.api.call(ctx, requestTimeout, "deleteMessage", params, nil)
+	if refused := refusal(err); refused != nil && refused.Code != http.StatusTooManyRequests {
+		c.log.Debug("preview not deleted", "chat", to.Chat, "error", err)
 		return nil
 	}
-	params := tgbotapi.Params{"chat_id": strconv.FormatInt(at.Chat, 10), "message_id": strconv.FormatInt(id, 10)}
-	err = ps.channel.api.call(ctx, requestTimeout, "deleteMessage", params, nil)
-	if refused := refusal(err); err != nil && (refused == nil || refused.Code == http.StatusTooManyRequests) {
-		return ps.channel.sendError(at.Chat, err)
-	}
-	if err != nil {
-		ps.channel.log.Debug("preview not deleted", "chat", at.Chat, "error", err)
-	}
-	if err := ps.storeMessage(ctx, at, 0); err != nil {
-		return &channels.SendError{Err: err}
-	}
-	return nil
+	return err
 }

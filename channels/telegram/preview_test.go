@@ -2,6 +2,7 @@ package telegram_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
 	"parley/conversation/media"
+	"parley/conversation/storetest"
 	"parley/internal/clock"
 )
 
@@ -36,10 +38,10 @@ func TestAnAnswerIsShownWhileItIsWrittenAndBecomesTheReply(t *testing.T) {
 	c := g.channel()
 	stop := g.run(c)
 	must(t, g.srv.WaitPolling(deadline(t)))
-	c.Preview(`{"chat":42}`, "")
-	c.Preview(`{"chat":42}`, "**Hel")
+	c.Preview("telegram:chat:42", 0, `{"chat":42}`, "")
+	c.Preview("telegram:chat:42", 0, `{"chat":42}`, "**Hel")
 	shown := g.waitShown(42, "**Hel …")
-	c.Preview(`{"chat":42}`, "**Hello** wor")
+	c.Preview("telegram:chat:42", 0, `{"chat":42}`, "**Hello** wor")
 	g.waitShown(42, "Hello wor …")
 	must(t, deliver(deadline(t), c, `{"chat":42}`, "**Hello** world"))
 	if reply := g.waitShown(42, "Hello world"); reply.ID != shown.ID {
@@ -50,32 +52,32 @@ func TestAnAnswerIsShownWhileItIsWrittenAndBecomesTheReply(t *testing.T) {
 		t.Errorf("sent %+v", sent)
 	}
 	must(t, stop())
-	c.Preview(`{"chat":42}`, "after the end")
+	c.Preview("telegram:chat:42", 0, `{"chat":42}`, "after the end")
 }
 
-// When the gateway dies during an answer, the reply of the next process replaces the preview in the same
-// message.
-func TestPreviewOfADeadProcessBecomesTheReply(t *testing.T) {
+// The reply of the next process takes the place of the preview of a process that died, whose message that one might still edit.
+func TestPreviewOfADeadProcessIsRemovedBeforeItsReply(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
-	g.srv.AddChat(telegramtest.Private(ada))
+	g.store = storetest.New(t)
 	c := g.channel()
 	stop := g.run(c)
-	must(t, g.srv.WaitPolling(deadline(t)))
-	c.Preview(`{"chat":42}`, "Hel")
+	g.srv.Say(telegramtest.Private(ada), ada, "hi")
+	in := g.wait(1)[0]
+	c.Preview(in.Key, in.ID, in.Address, "Hel")
 	shown := g.waitShown(42, "Hel …")
-	g.until(func() bool { return strings.Contains(g.previews, "telegram:chat:42") })
 	must(t, stop())
 
-	next := g.channel()
-	g.run(next)
-	must(t, g.srv.WaitPolling(deadline(t)))
-	must(t, deliver(deadline(t), next, `{"chat":42}`, "Hello world"))
-	if reply := g.waitShown(42, "Hello world"); reply.ID != shown.ID {
-		t.Errorf("the reply is message %d, not %d", reply.ID, shown.ID)
+	stored, err := g.store.Preview(t.Context(), in.ID)
+	must(t, err)
+	if stored != fmt.Sprint(shown.ID) {
+		t.Errorf("the message %q is stored, not %d", stored, shown.ID)
 	}
-	if g.previews != "{}" {
-		t.Errorf("noted: %s", g.previews)
+	next := g.channel()
+	_, err = next.Send(deadline(t), conversation.Delivery{Key: in.Key, RunID: in.ID, Preview: stored, Address: in.Address}, partOf("Hello world"))
+	must(t, err)
+	if reply := g.waitShown(42, "Hello world"); reply.ID == shown.ID {
+		t.Error("the reply is the message of the preview")
 	}
 }
 
@@ -86,7 +88,7 @@ func TestAPreviewThatWasDeletedIsPostedAnew(t *testing.T) {
 	c := g.channel()
 	g.run(c)
 	must(t, g.srv.WaitPolling(deadline(t)))
-	c.Preview(`{"chat":42}`, "Hel")
+	c.Preview("telegram:chat:42", 0, `{"chat":42}`, "Hel")
 	shown := g.waitShown(42, "Hel …")
 	g.srv.Delete(42, shown.ID)
 	long := strings.Repeat("word ", 1500)
@@ -94,7 +96,7 @@ func TestAPreviewThatWasDeletedIsPostedAnew(t *testing.T) {
 	if sent := g.srv.SentTo(42); len(sent) != 2 || sent[0].ID == shown.ID {
 		t.Errorf("sent %+v", sent)
 	}
-	c.Preview(`{"chat":42}`, "next")
+	c.Preview("telegram:chat:42", 0, `{"chat":42}`, "next")
 	must(t, deliver(deadline(t), c, `{"chat":42}`, "next answer"))
 	if sent := g.srv.SentTo(42); len(sent) != 3 {
 		t.Errorf("sent %+v", sent)
@@ -110,7 +112,7 @@ func TestPreviewIsRemovedBeforeAPictureAlone(t *testing.T) {
 	c := g.channel()
 	g.run(c)
 	must(t, g.srv.WaitPolling(deadline(t)))
-	c.Preview(`{"chat":42}`, "Let me draw")
+	c.Preview("telegram:chat:42", 0, `{"chat":42}`, "Let me draw")
 	g.waitShown(42, "Let me draw …")
 	gif := channels.File{Name: "cat.gif", Data: []byte("GIF89a"), Picture: &media.Image{Name: "cat.gif", MediaType: "image/gif"}}
 	g.srv.Fail("deleteMessage", telegramtest.TooMany(1), 1)
@@ -136,7 +138,8 @@ func TestDraftsShowAnswersInPrivateChatsAndCanBeStopped(t *testing.T) {
 	c := g.channel(func(cfg *telegram.Config) { cfg.Drafts = true })
 	g.run(c)
 	must(t, g.srv.WaitPolling(deadline(t)))
-	c.Preview(`{"chat":42}`, "**Hello** wor")
+	g.underWay = 7
+	c.Preview("telegram:chat:42", 7, `{"chat":42}`, "**Hello** wor")
 	var draft telegramtest.Draft
 	for ctx := deadline(t); draft.Text != "Hello wor …" || !draft.Stop; draft = g.srv.Draft(42) {
 		must(t, clock.Sleep(ctx, 5*time.Millisecond))
@@ -150,6 +153,9 @@ func TestDraftsShowAnswersInPrivateChatsAndCanBeStopped(t *testing.T) {
 	if sent := g.srv.SentTo(42); len(sent) != 1 || g.srv.Draft(42).ID != 0 {
 		t.Errorf("sent %+v, draft %+v", sent, g.srv.Draft(42))
 	}
+	g.mu.Lock()
+	g.underWay = 0
+	g.mu.Unlock()
 	g.srv.StopDraft(private, draft.ID) // too late
 	g.srv.Say(private, ada, "thanks")
 	if got := texts(g.wait(2)); got[1] != "thanks" {
@@ -165,7 +171,7 @@ func TestAnswersAreShownAsMessagesWhereTheServerHasNoDrafts(t *testing.T) {
 	c := g.channel(func(cfg *telegram.Config) { cfg.Drafts = true })
 	g.run(c)
 	must(t, g.srv.WaitPolling(deadline(t)))
-	c.Preview(`{"chat":42}`, "Hel")
+	c.Preview("telegram:chat:42", 0, `{"chat":42}`, "Hel")
 	shown := g.waitShown(42, "Hel …")
 	must(t, deliver(deadline(t), c, `{"chat":42}`, "Hello"))
 	if reply := g.waitShown(42, "Hello"); reply.ID != shown.ID || g.logged("drafts refused") != 1 {

@@ -94,7 +94,7 @@ func TestAPreviewBecomesARichMessage(t *testing.T) {
 	c := g.channel(withRichMessages)
 	g.run(c)
 	must(t, g.srv.WaitPolling(deadline(t)))
-	c.Preview(`{"chat":42}`, "# Hel")
+	c.Preview("telegram:chat:42", 0, `{"chat":42}`, "# Hel")
 	shown := g.waitShown(42, "Hel …")
 	must(t, deliver(deadline(t), c, `{"chat":42}`, "# Hello"))
 	if reply := g.waitShown(42, "Hello"); reply.ID != shown.ID || reply.Rich == "" {
@@ -143,7 +143,7 @@ func TestAnOlderServerGetsOrdinaryEdits(t *testing.T) {
 	c := g.channel(withRichMessages)
 	g.run(c)
 	must(t, g.srv.WaitPolling(deadline(t)))
-	c.Preview(`{"chat":42}`, "# Hel")
+	c.Preview("telegram:chat:42", 0, `{"chat":42}`, "# Hel")
 	shown := g.waitShown(42, "Hel …")
 	g.srv.Fail("editMessageText", telegramtest.Verdict{Code: 400, Description: "message text is empty"}, 1)
 	must(t, deliver(deadline(t), c, `{"chat":42}`, "# Hello"))

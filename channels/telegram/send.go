@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"parley/channels"
+	"parley/cluster"
 	"parley/conversation"
 )
 
@@ -28,7 +30,7 @@ const minRetryAfter = time.Second
 
 // Send waits for the chat's rate limit and sends one part. In groups the first
 // part is a reply. A part whose markup Telegram can't read is sent as plain text.
-func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.Part) (string, error) {
+func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.Part) (id string, err error) {
 	to, err := parseAddress(d.Address)
 	if err != nil {
 		return "", &channels.SendError{Permanent: true, Err: err}
@@ -43,26 +45,21 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 			m.Alone = &alone{User: a.User, ReplyTo: a.ReplyTo, Press: a.Press}
 		}
 	}
-	shown := int64(0)
-	if p.Index == 0 && p.File != nil {
-		if err := c.previews.remove(ctx, to); err != nil {
-			return "", err
+	if p.Index == 0 {
+		shown, done, taking := c.takePreview(ctx, to, d, p.File == nil)
+		if taking != nil {
+			return "", taking
 		}
+		defer func() {
+			var refused *channels.SendError
+			if err == nil || errors.As(err, &refused) && refused.Permanent { // else the next attempt takes it
+				done()
+			}
+		}()
+		m.Edit = cmp.Or(shown, m.Edit)
 	}
-	if p.Index == 0 && p.File == nil && m.Edit == 0 && m.Alone == nil {
-		var done func()
-		shown, done, err = c.previews.take(ctx, to)
-		defer done()
-		if err != nil {
-			return "", &channels.SendError{Err: err}
-		}
-		m.Edit = shown
-	}
-	var id string
 	err = c.sendPatiently(ctx, &m, func() (err error) {
-		if id, err = c.sendMessage(ctx, m); err == nil && shown != 0 { // before the mark, so that no later reply takes this one's place
-			err = c.previews.storeMessage(ctx, to.place(), 0)
-		}
+		id, err = c.sendMessage(ctx, m)
 		return err
 	})
 	return id, err
@@ -75,6 +72,9 @@ func (c *Channel) sendPatiently(ctx context.Context, m *outgoing, request func()
 		m.migrate(chat)
 	}
 	for {
+		if !c.node.Holds(ctx) { // the message to be edited may be gone since another node has sent the reply
+			return &channels.SendError{Err: cluster.ErrLost}
+		}
 		if c.token.isRejected() {
 			return &channels.SendError{Err: errRejected}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"parley/channels"
 	"parley/channels/access"
+	"parley/channels/preview"
 	"parley/cluster"
 	"parley/conversation"
 	"parley/conversation/places"
@@ -50,7 +51,7 @@ type Channel struct {
 	free      []string // groups, and "GROUP/TOPIC", where every message is for the bot
 
 	talk     conversation.Talk // which group talk a message of a group takes along
-	previews *previews
+	previews *preview.Board[address]
 	helpers  sync.WaitGroup // requests that only the end of Run waits for
 
 	migrations migrations
@@ -79,8 +80,8 @@ type Messages interface {
 	// Edit stores the new text of an edited message. An unknown message is not an
 	// error.
 	Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error
-	// SetCursor stores a cursor by itself. It may also be called when Run has returned.
-	SetCursor(ctx context.Context, cursor conversation.Cursor) error
+	// IsUnderWay reports whether a run answers messages that were written in a place.
+	IsUnderWay(ctx context.Context, place conversation.Key, run int64) (bool, error)
 	// HasAlbum reports whether a message of an album was accepted.
 	HasAlbum(ctx context.Context, of conversation.Account, album string) (bool, error)
 }
@@ -93,6 +94,7 @@ type Deps struct {
 	Node     *cluster.Node              // this process among those that serve the bot; nil: it is alone
 	Places   Places                     // nil: no group moves
 	Messages Messages                   // nil: nothing is known of what was accepted
+	Previews preview.Store              // nil: which messages show answers is not stored
 	Groups   Groups                     // nil: groups are not stored
 	Commands []channels.Command         // what Telegram's menu shows
 	Health   func(state, detail string) // told when the connection comes and goes, see bots.Health; nil: nobody asks
@@ -143,7 +145,7 @@ func New(deps Deps) (*Channel, error) {
 		account:   cfg.Account(),
 		node:      deps.Node,
 	}
-	c.talk.Most, c.previews = cfg.Context, newPreviews(c)
+	c.talk.Most, c.previews = cfg.Context, newPreviews(c, deps.Previews)
 	if deps.Places != nil {
 		c.places = deps.Places
 	}

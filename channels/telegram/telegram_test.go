@@ -41,8 +41,8 @@ type gateway struct {
 	accepted []conversation.Inbound // deduplicated by SourceID
 	batches  int
 	cursor   conversation.Cursor
-	previews string // the cursor of these
-	full     int    // number of calls of accept that fail
+	underWay int64 // the run of which messages says that it is under way
+	full     int   // number of calls of accept that fail
 	states   []string
 	edits    []string
 	details  []string // of the states
@@ -81,7 +81,7 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 	deps := telegram.Deps{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Places: g.places, Commands: commands, Health: g.fares, Probes: g.probes, SetAt: "config.toml:12", Log: log}
 	deps.Messages = messages{g}
 	if g.store != nil {
-		deps.Groups = bots.New(g.store)
+		deps.Groups, deps.Previews = bots.New(g.store), g.store
 	}
 	c, err := telegram.New(deps)
 	if err != nil {
@@ -93,9 +93,6 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 func (g *gateway) readCursor(_ context.Context, name string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if strings.HasSuffix(name, ":previews") {
-		return g.previews, nil
-	}
 	if name != g.cursor.Name {
 		return "", nil
 	}
@@ -221,12 +218,10 @@ func (g *gateway) waitLogged(text string, times int) {
 // messages is the gateway as the adapter's store.
 type messages struct{ *gateway }
 
-func (m messages) SetCursor(_ context.Context, cursor conversation.Cursor) error {
+func (m messages) IsUnderWay(_ context.Context, place conversation.Key, run int64) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.previews = cursor.Value
-	m.changed.Broadcast()
-	return nil
+	return place == "telegram:chat:42" && run == m.underWay, nil
 }
 
 func (m messages) HasAlbum(ctx context.Context, of conversation.Account, album string) (bool, error) {

@@ -76,6 +76,9 @@ func (l *lane) transact(group ...write) error {
 			}
 			return err
 		}
+		if l.outage.reason() == nil {
+			l.fence.Lost()
+		}
 		l.outage.began(err)
 		if isFinal(err) || time.Now().After(end) {
 			return &unreachableError{err}

@@ -1,0 +1,4 @@
+-- +goose Up
+-- The platform's id of the message that shows the answer while it is written, of the run that begins with this message: '' for
+-- none.
+ALTER TABLE inbox ADD COLUMN preview text COLLATE "C" NOT NULL DEFAULT '';
