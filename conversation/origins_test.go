@@ -48,8 +48,8 @@ func TestASharedSessionKnowsWhereEachMessageCameFrom(t *testing.T) {
 		got = append(got, fmt.Sprint(in.Key, " ", in.Origin, " ", in.Destination()))
 	}
 	want := []string{
-		"user:alice telegram:chat:42 {telegram  to telegram:chat:42}",
-		"user:alice discord:dm:99 {discord  to discord:dm:99}",
+		"user:alice telegram:chat:42 {telegram  to telegram:chat:42 1}",
+		"user:alice discord:dm:99 {discord  to discord:dm:99 2}",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -166,8 +166,9 @@ var deliveryColumns = `o.id, o.channel, o.account, o.address, o.text, o.actions,
 		SELECT ` + db.Either(`json_group_array(part_id)`, `coalesce(json_agg(part_id), '[]')`) + `
 		FROM (SELECT part_id FROM outbox_parts WHERE outbox_id = o.id AND n >= ` + sentParts + ` ORDER BY n) AS parts),
 	o.attempts, o.created_at, o.held_at, (SELECT key FROM sessions WHERE sessions.id = o.session_id), o.error, o.interim, o.run_id,
-	coalesce((SELECT preview FROM inbox WHERE inbox.id = o.run_id AND NOT EXISTS (
-		SELECT 1 FROM outbox older WHERE older.session_id = o.session_id AND older.run_id = o.run_id AND older.state = 'due' AND older.id < o.id)), '')`
+	coalesce((SELECT CASE WHEN preview = '' OR EXISTS (
+			SELECT 1 FROM outbox older WHERE older.session_id = o.session_id AND older.run_id = o.run_id AND older.state = 'due' AND older.id < o.id)
+		THEN '' ELSE preview END FROM inbox WHERE inbox.id = o.run_id), '')`
 
 // scanDelivery reads the deliveryColumns, and what a query has behind them.
 func scanDelivery(rows *sql.Rows, more ...any) (d Delivery, err error) {
