@@ -3,6 +3,7 @@ package agentloop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -158,4 +159,46 @@ func asOne(took []conversation.Inbound) []conversation.Inbound {
 		}
 	}
 	return list
+}
+
+const (
+	longText  = 3000             // bytes of a text that may be a part of a longer one: apps cut texts at about 4,000 characters
+	partsWait = 10 * time.Second // how much later the next part may be sent
+)
+
+// continues reports whether a message belongs to the one before it of the same person: both are of an album, or parts of a text that
+// was too long for one message. They count as one.
+func continues(before, in conversation.Inbound) bool {
+	return before.Sender.ID == in.Sender.ID &&
+		(in.Album != "" && in.Album == before.Album || len(before.Text) >= longText && in.At.Sub(before.At) <= partsWait)
+}
+
+// maxLines is how many messages of one person in a group the model is shown by one run: more than people write for one answer.
+const maxLines = 20
+
+// leaveOut marks the messages of a group that the model is not shown, since their sender wrote more than maxLines that a run
+// answers: those in the middle. It returns what the chat is told of that. In a private chat nobody else is affected.
+func leaveOut(asked []conversation.Inbound) (marked []conversation.Inbound, notices []string) {
+	if len(asked) <= maxLines || !asked[0].Group {
+		return asked, nil
+	}
+	wrote, number := map[string]int{}, make([]int, len(asked)) // messages of each sender so far, parts of one counted once
+	last := map[string]conversation.Inbound{}
+	for i, in := range asked {
+		if before, is := last[in.Sender.ID]; !is || !continues(before, in) {
+			wrote[in.Sender.ID]++
+		}
+		number[i], last[in.Sender.ID] = wrote[in.Sender.ID], in
+	}
+	marked = slices.Clone(asked)
+	told := map[string]bool{}
+	for i := range marked {
+		in := &marked[i]
+		n := wrote[in.Sender.ID]
+		if in.LeftOut = number[i] > maxLines/2 && number[i] <= n-maxLines/2; in.LeftOut && !told[in.Sender.ID] {
+			told[in.Sender.ID] = true
+			notices = append(notices, fmt.Sprintf("✂ %s wrote %d messages at once. I have read the first and the last %d.", window.SenderName(in.Sender), n, maxLines/2))
+		}
+	}
+	return marked, notices
 }

@@ -116,7 +116,7 @@ func (l *loop) continueLast(intake, runs context.Context, snapshot conversation.
 		}
 		return l.commit(runs, l.stoppedRun(question{snapshot: snapshot}, took, done, l.deps.Store.Now()))
 	}
-	if !l.awaitTurn(intake, snapshot.Waiting[0]) {
+	if len(l.awaitTurns(intake, snapshot.Waiting[:1])) == 0 {
 		return intake.Err() == nil
 	}
 	if _, ok := l.takeSlot(intake); !ok {
@@ -170,7 +170,7 @@ func (l *loop) retryLast(intake, runs context.Context, snapshot conversation.Sna
 		took := slices.Concat(snapshot.Waiting[:1], ended)
 		return l.commit(runs, l.stoppedRun(q, took, l.doneUntilStop(snapshot.Waiting[0]), l.deps.Store.Now()))
 	}
-	if !l.awaitTurn(intake, snapshot.Waiting[0]) {
+	if len(l.awaitTurns(intake, snapshot.Waiting[:1])) == 0 {
 		return intake.Err() == nil
 	}
 	if _, ok := l.takeSlot(intake); !ok {

@@ -101,16 +101,10 @@ func journalMessages(took []conversation.Inbound) []journal.Message {
 // nextToAnswer returns the waiting messages that the next run answers together. If a run is
 // unfinished, these are the messages that it has taken.
 func (l *loop) nextToAnswer(waiting []conversation.Inbound) []conversation.Inbound {
-	next := nextToAnswer(waiting)
-	if len(l.unfinished.Rounds) == 0 || len(next) == 0 || !l.unfinished.took(next[0]) {
-		return next
+	if taken := l.unfinished.takenOf(waiting); len(l.unfinished.Rounds) > 0 && len(taken) > 0 {
+		return taken
 	}
-	for i, in := range next {
-		if !l.unfinished.took(in) {
-			return next[:i]
-		}
-	}
-	return next
+	return nextToAnswer(waiting)
 }
 
 // settleWithdrawn commits what an unfinished run has done, if all of its messages were

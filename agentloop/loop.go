@@ -261,6 +261,9 @@ func (l *loop) begin(ctx context.Context) (conversation.Snapshot, error) {
 	return snapshot, err
 }
 
+// maxTaken is how many messages a run answers at most where more of them are looked at than a snapshot has.
+const maxTaken = 200
+
 // step carries out what waits first: a command, or a run that answers the messages
 // up to the next command or the next origin, since a run has one reply. It reports
 // whether the loop may go on.
@@ -284,7 +287,12 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 	if stopAfterTexts(snapshot.Waiting) > 0 {
 		return l.stopWaiting(intake, runs, snapshot)
 	}
-	if !l.awaitTurn(intake, snapshot.Waiting[0]) {
+	next := l.nextToAnswer(snapshot.Waiting)
+	if l.deps.Budgets.Paces != nil { // the first ones may all have to wait
+		next = l.awaitTurns(intake, l.nextToAnswer(l.allWaiting(intake, snapshot)))
+		next = next[:min(len(next), maxTaken)]
+	}
+	if len(next) == 0 {
 		return intake.Err() == nil
 	}
 	waited, ok := l.takeSlot(intake)
@@ -301,8 +309,14 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 			return true
 		}
 	}
-	snapshot.Waiting = l.nextToAnswer(snapshot.Waiting)
-	if len(snapshot.Waiting) == 0 {
+	if waited {
+		if now := l.nextToAnswer(snapshot.Waiting); l.deps.Budgets.Paces == nil {
+			next = now
+		} else {
+			next = without(now, without(now, next)) // those that may be answered, as they read now
+		}
+	}
+	if snapshot.Waiting = next; len(next) == 0 {
 		return true
 	}
 	return l.answerNew(runs, snapshot)

@@ -346,6 +346,9 @@ func (r *Router) userMessage(in conversation.Inbound, e enclosed) conversation.M
 	if in.Group {
 		m.Sender = in.Sender
 	}
+	if in.LeftOut {
+		m.State = conversation.LeftOut
+	}
 	m.Tokens = r.tokensOf(m)
 	return m
 }

@@ -27,7 +27,7 @@ func TestMessagesOfAPersonWaitForTheirTurn(t *testing.T) {
 	}
 	say("ann", "And now?")
 	until(t, "the chat is told that it waits", func() bool {
-		return strings.HasPrefix(h.preview(room), "⏳ You get 1 answer in a minute. Yours comes in ")
+		return strings.HasPrefix(h.preview(room), "⏳ I answer 1 message of yours in a minute. The next answer comes in ")
 	})
 	say("ann", "Hello?")
 	say("ann", "/stop")
@@ -36,7 +36,7 @@ func TestMessagesOfAPersonWaitForTheirTurn(t *testing.T) {
 	}
 	h.Preview(room, conversation.Destination{}, "")
 	say("ann", "/retry")
-	until(t, "another try waits as well", func() bool { return strings.HasPrefix(h.preview(room), "⏳ You get 1 answer") })
+	until(t, "another try waits as well", func() bool { return strings.HasPrefix(h.preview(room), "⏳ I answer 1 message") })
 	say("ann", "/stop")
 	if got := h.reply(room); got != stopped {
 		t.Errorf("/stop is answered with %q", got)

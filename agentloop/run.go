@@ -57,6 +57,7 @@ type question struct {
 	hint     string                 // shown to the model with the messages; "" = none
 	fetched  bool                   // fetchFiles has run
 	problems []string               // with the files of the messages, in words for the user
+	leftOut  []string               // whose messages are not all shown to the model, in words for the user
 	calls    []steps.Step           // model calls that were made to read the files
 
 	stored int   // how many of users, from the first on, are stored already: /retry answers them again
@@ -91,7 +92,7 @@ func (l *loop) answerNew(runs context.Context, snapshot conversation.Snapshot) b
 	}
 	q.setup = l.router.setup(snapshot)
 	q.took = withDistinctNames(q.snapshot.History, snapshot.Waiting)
-	q.asked = asOne(q.took)
+	q.asked, q.leftOut = leaveOut(asOne(q.took))
 	q.users = slices.Concat(l.router.noteMessages(q.notes), l.router.userMessages(q.asked))
 	return l.answer(runs, q)
 }
@@ -169,6 +170,7 @@ func (l *loop) generate(runs context.Context, q *question, begun journal.Run, di
 		cancel(errCancelled)
 	}
 	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: l.router.expiryNotice(q.snapshot.Conversation), number: number, conversation: q.snapshot.Conversation.ID, setup: q.setup}
+	g.answer.warnings = slices.Clone(q.leftOut)
 	g.budget = l.router.budgets.Of(l.key, q.setup.label(), q.setup.model.Budget)
 	g.once, g.deferred, g.refused = q.once, !q.took[0].DeferredSince.IsZero(), q.refused
 	g.journal, g.changed, g.died = begun, begun.ID != 0 && changed(begun, q.took), died

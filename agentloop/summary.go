@@ -260,6 +260,9 @@ func summaryQuestion(t summary.Stretch) string {
 		fmt.Fprintf(&b, "The summary so far:\n\n%s\n\nWhat followed:\n\n", t.After.Content)
 	}
 	for _, m := range t.Messages {
+		if m.State == conversation.LeftOut {
+			continue
+		}
 		limit := summaryMessage
 		if m.Role == conversation.RoleTool {
 			limit = summaryResult

@@ -82,7 +82,7 @@ func madeTitle(text string) string {
 func excerptOf(history []conversation.Message) string {
 	var b strings.Builder
 	for _, m := range history {
-		if m.Content == "" || m.Role == conversation.RoleTool {
+		if m.Content == "" || m.Role == conversation.RoleTool || m.State == conversation.LeftOut {
 			continue
 		}
 		fmt.Fprintf(&b, "%s: %s\n\n", m.Role, window.Excerpt(m.Content, titleExcerpt))

@@ -70,6 +70,9 @@ type Inbound struct {
 	// stored; 0 = the message waits for the next run.
 	Joins time.Duration
 
+	// LeftOut reports that the model is not shown the message, see the constant. The run that takes it sets this.
+	LeftOut bool
+
 	// Aside reports that the message was not said to the assistant. It is kept as group
 	// talk, apart from the conversation, and nothing answers it.
 	Aside bool

@@ -61,7 +61,7 @@ type Message struct {
 	Note state.Told `json:",omitzero"`
 
 	// State says as stored why the message is not an ordinary one: "stopped",
-	// "replaced" or "undone"; "" if it is.
+	// "left_out", "replaced" or "undone"; "" if it is.
 	State string `json:"-"`
 
 	// SetAside is the State that the message has on its branch, while another branch is
@@ -74,6 +74,9 @@ type Message struct {
 	At       time.Time
 }
 
+// LeftOut is the State of a message that the model is not shown, since its sender wrote too many at once. People see it.
+const LeftOut = rows.LeftOut
+
 // StartsTurn reports whether a turn begins with the message, where previous stands before
 // it or is nil: a user message that no user message precedes.
 func (m *Message) StartsTurn(previous *Message) bool {
@@ -82,7 +85,7 @@ func (m *Message) StartsTurn(previous *Message) bool {
 
 // Hidden reports whether the message is left out where people read a conversation.
 func (m *Message) Hidden() bool {
-	return m.Internal || m.State != "" && m.State != rows.Stopped
+	return m.Internal || m.State != "" && m.State != rows.Stopped && m.State != LeftOut
 }
 
 const selectMessages = `
@@ -170,7 +173,9 @@ func scanMessage(from *sql.Rows) (Message, error) {
 
 // insertMessage stores a new message and returns it as scanMessage would read it.
 func insertMessage(ctx context.Context, tx db.Tx, conversation int64, m Message) (Message, error) {
-	m.State, m.SetAside = "", nil
+	if m.SetAside = nil; m.State != LeftOut {
+		m.State = ""
+	}
 	if m.Stopped {
 		m.State = rows.Stopped
 	}

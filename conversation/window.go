@@ -24,6 +24,9 @@ type Window struct {
 
 // tokens returns what a message takes of the window, at most.
 func (w Window) tokens(m *Message) int {
+	if m.State == LeftOut {
+		return 0
+	}
 	if w.Cut > 0 {
 		return min(m.Tokens, w.Cut)
 	}

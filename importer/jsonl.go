@@ -277,7 +277,7 @@ func (m jsonMessage) message() ([]conversation.Message, error) {
 	default:
 		return nil, fmt.Errorf("role: found %q, allowed: user, assistant, tool, system, developer", m.Role)
 	}
-	hidden := m.Internal || m.State != "" && !made.Stopped
+	hidden := m.Internal || m.State != "" && m.State != conversation.LeftOut && !made.Stopped
 	if hidden || made.Content == "" && len(made.ToolCalls) == 0 && made.Role != conversation.RoleTool {
 		return nil, nil
 	}

@@ -181,3 +181,27 @@ func UserMessages(turn []conversation.Message) []conversation.Message {
 	}
 	return turn[:n:n]
 }
+
+// withoutLeftOut returns messages with a notice in place of those that are left out, one for all that follow one another.
+func withoutLeftOut(list []conversation.Message, counter Counter) []conversation.Message {
+	isLeftOut := func(m conversation.Message) bool { return m.State == conversation.LeftOut }
+	if !slices.ContainsFunc(list, isLeftOut) {
+		return list
+	}
+	var shown []conversation.Message
+	for i := 0; i < len(list); i++ {
+		m, n := list[i], 1
+		if !isLeftOut(m) {
+			shown = append(shown, m)
+			continue
+		}
+		for i+1 < len(list) && isLeftOut(list[i+1]) {
+			i, n = i+1, n+1
+		}
+		notice := conversation.Message{Seq: m.Seq, RunID: m.RunID, Role: m.Role, At: m.At,
+			Content: fmt.Sprintf("[%d messages are left out here: their sender wrote too many at once.]", n)}
+		notice.Tokens = counter.Message(ToModel(&notice))
+		shown = append(shown, notice)
+	}
+	return shown
+}

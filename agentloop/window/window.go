@@ -56,7 +56,7 @@ func New(in Input) Window {
 		fixed:       in.Frame.Tokens(),
 		tools:       in.Frame.Tools,
 		summary:     snapshot.Summary,
-		history:     withNotesInForce(withMadeNamed(snapshot.History), snapshot.Conversation.State),
+		history:     withNotesInForce(withMadeNamed(withoutLeftOut(snapshot.History, in.Frame.counter)), snapshot.Conversation.State),
 		older:       snapshot.Older,
 		keepRecent:  in.KeepRecent,
 		pictures:    in.Pictures,
@@ -72,8 +72,8 @@ func New(in Input) Window {
 	if in.StateTokens > 0 {
 		w.instructions += fmt.Sprintf("\n\n[This is the conversation %s.]", snapshot.Conversation.ID)
 	}
-	for i := range in.Asked {
-		e := EntryOf(in.Asked[i])
+	for _, m := range withoutLeftOut(in.Asked, in.Frame.counter) {
+		e := EntryOf(m)
 		e.Note = "" // of an earlier answer
 		w.current = append(w.current, e)
 	}

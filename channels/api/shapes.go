@@ -89,7 +89,7 @@ type message struct {
 	Images     []image           `json:"images,omitempty"`
 	Files      []enclosedFile    `json:"files,omitempty" doc:"The files that came with the message, except for pictures"`
 	Internal   bool              `json:"internal,omitempty" doc:"Only kept in the archive; people are not shown it"`
-	State      string            `json:"state,omitempty" enum:"stopped,replaced,undone" doc:"Why it is not an ordinary message"`
+	State      string            `json:"state,omitempty" enum:"stopped,replaced,undone,left_out" doc:"Why it is not an ordinary message; left_out: the model was not shown it, since its sender wrote too many at once"`
 	Finish     string            `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"For an assistant message: why it is incomplete"`
 	Reasoning  string            `json:"reasoning,omitempty" doc:"For an assistant message: the model's reasoning before it, which is not sent to the model again"`
 	Model      string            `json:"model,omitempty" doc:"For an assistant message: the model that wrote it"`

@@ -87,7 +87,7 @@ func TestPageSaysThatAMessageWaitsForItsTurn(t *testing.T) {
 	h.ask("queue", "one")
 	h.say("queue", "two")
 	page.until(func(u update) bool {
-		return u.Blocks != nil && strings.Contains(*u.Blocks, "⏳ You get 1 answer in a minute.")
+		return u.Blocks != nil && strings.Contains(*u.Blocks, "⏳ I answer 1 message of yours in a minute.")
 	})
 	h.say("queue", "/stop")
 	h.await("queue")

@@ -297,7 +297,7 @@ func (in *restoring) check(r Record) error {
 }
 
 func (in *restoring) checkMessage(m *conversation.Message) error {
-	states := []string{"", rows.Stopped, rows.Replaced, rows.Undone}
+	states := []string{"", rows.Stopped, rows.Replaced, rows.Undone, rows.LeftOut}
 	switch {
 	case m.Seq != in.seq+1:
 		return fmt.Errorf("message %d after message %d", m.Seq, in.seq)
@@ -309,7 +309,7 @@ func (in *restoring) checkMessage(m *conversation.Message) error {
 		return fmt.Errorf("message %d with a picture of a type that is none", m.Seq)
 	case !slices.Contains(states, m.State):
 		return fmt.Errorf("message %d with the state %q", m.Seq, m.State)
-	case m.SetAside != nil && (m.State != rows.Replaced || *m.SetAside != "" && *m.SetAside != rows.Stopped):
+	case m.SetAside != nil && (m.State != rows.Replaced || *m.SetAside != "" && *m.SetAside != rows.Stopped && *m.SetAside != rows.LeftOut):
 		return fmt.Errorf("message %d that is set aside with the state %q, and %q on its branch", m.Seq, m.State, *m.SetAside)
 	case m.Tokens < 0 || m.Tokens > maxCount || m.RunID < 0 || m.RunID > maxRunID:
 		return fmt.Errorf("message %d with %d tokens and the run %d", m.Seq, m.Tokens, m.RunID)

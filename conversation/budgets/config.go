@@ -26,8 +26,8 @@ type Config struct {
 	// Unlimited are accounts, such as "telegram:42", whose calls are never refused. Default
 	// none.
 	Unlimited []string `toml:"unlimited"`
-	// MessagesPerMinute is how many messages of one person are answered in a minute. Further
-	// ones wait for their turn. Default 0: any number.
+	// MessagesPerMinute is how many messages of one person are answered in a minute, whether by one
+	// answer or by several. Further ones wait for their turn. Default 0: any number.
 	MessagesPerMinute int `toml:"messages_per_minute" min:"0" max:"10000"`
 }
 

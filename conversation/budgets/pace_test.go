@@ -3,6 +3,7 @@ package budgets
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +35,7 @@ func newPaces(t *testing.T, path string, now *clock, messages int) (*Paces, []in
 
 func wantWait(t *testing.T, p *Paces, person string, message int64, want time.Duration) {
 	t.Helper()
-	if wait, err := p.Take(t.Context(), person, message); err != nil || wait != want {
+	if now, wait, err := p.Take(t.Context(), person, message); err != nil || wait != want || (len(now) == 1) != (want == 0) {
 		t.Errorf("message %d of %s waits %s, want %s: %v", message, person, wait, want, err)
 	}
 }
@@ -60,6 +61,27 @@ func TestPaceLimitsAnswersForEachPerson(t *testing.T) {
 	if err := p.db.QueryRowContext(t.Context(), `SELECT count(*) FROM paces`).Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("%d people are stored: %v", rows, err)
 	}
+}
+
+// Messages that are answered together are counted each. They are as soon as there is room for all of them, or for a minute's.
+func TestPaceCountsMessagesAndNotAnswers(t *testing.T) {
+	t.Parallel()
+	now := &clock{at: noon}
+	p, ids := newPaces(t, filepath.Join(t.TempDir(), "test.db"), now, 7)
+	take := func(messages []int64, want []int64, wantWait time.Duration) {
+		t.Helper()
+		if got, wait, err := p.Take(t.Context(), "telegram:1", messages...); err != nil || wait != wantWait || !slices.Equal(got, want) {
+			t.Errorf("%d may be answered now, want %d; the others wait %s, want %s: %v", got, want, wait, wantWait, err)
+		}
+	}
+	take(ids[:5], ids[:2], 0)
+	take(ids[2:5], nil, time.Minute)
+	take(ids[:3], ids[:2], 30*time.Second) // their run begins again with one more
+	now.set(noon.Add(time.Minute))
+	take(ids[2:5], ids[2:4], 0)
+	now.set(noon.Add(90 * time.Second))
+	take(ids[4:6], nil, 30*time.Second)
+	take(ids[4:5], ids[4:5], 0)
 }
 
 // After a restart and in a second gateway, earlier answers count. A message whose run is repeated is not
@@ -112,7 +134,7 @@ func TestPaceCountsAnswersOfAllNodes(t *testing.T) {
 		var working sync.WaitGroup
 		for i, p := range paces {
 			working.Go(func() {
-				wait, err := p.Take(t.Context(), fmt.Sprint("telegram:", person), ids[i*people+person])
+				_, wait, err := p.Take(t.Context(), fmt.Sprint("telegram:", person), ids[i*people+person])
 				if err != nil {
 					t.Error(err)
 				}

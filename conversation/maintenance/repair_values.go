@@ -19,7 +19,7 @@ var invalidValues = []struct{ table, column, condition, value string }{
 	{"messages", "role", "role NOT IN ('user', 'assistant', 'tool', 'system')", "'system'"},
 	{"messages", "set_aside", "set_aside NOT IN ('', 'stopped')", "''"},
 	{"messages", "state", "set_aside IS NOT NULL AND state <> 'replaced'", "'replaced'"},
-	{"messages", "state", "state NOT IN ('', 'stopped', 'replaced', 'undone')", "''"},
+	{"messages", "state", "state NOT IN ('', 'stopped', 'replaced', 'undone', 'left_out')", "''"},
 	{"messages", "run_id", "run_id > 0 AND run_id NOT IN (SELECT id FROM runs)" + isNotImported, "0"},
 	{"conversations", "state", "NOT json_valid(state)", "NULL"},
 	{"conversations", "metadata", "NOT json_valid(metadata)", "NULL"},

@@ -50,7 +50,7 @@ var rowRules = []rule{
 	{"messages are of an unknown kind", []string{"sessions", "conversations", "messages"}, true, `
 		SELECT ` + namedConversation + ` || ': message ' || m.seq || ', written ' || ` + whenWritten + ` || ', is of an unknown kind.'
 		FROM messages m JOIN conversations c ON c.id = m.conversation_id` + ofSession + `
-		WHERE m.role NOT IN ('user', 'assistant', 'tool', 'system') OR m.state NOT IN ('', 'stopped', 'replaced', 'undone')`},
+		WHERE m.role NOT IN ('user', 'assistant', 'tool', 'system') OR m.state NOT IN ('', 'stopped', 'replaced', 'undone', 'left_out')`},
 	{"messages are set aside wrongly", []string{"sessions", "conversations", "messages"}, true, `
 		SELECT ` + namedConversation + ` || ': message ' || m.seq || ', written ' || ` + whenWritten + ` || ', is set aside in an unknown way.'
 		FROM messages m JOIN conversations c ON c.id = m.conversation_id` + ofSession + `

@@ -85,7 +85,10 @@ func (s *Summaries) Stretch(ctx context.Context, id string, before int64, tokens
 		if n := len(t.Messages); n > 0 && m.StartsTurn(&t.Messages[n-1]) {
 			whole = n
 		}
-		if tokens -= m.Tokens; tokens < 0 && whole > 0 {
+		if m.State != conversation.LeftOut {
+			tokens -= m.Tokens
+		}
+		if tokens < 0 && whole > 0 {
 			t.Messages = t.Messages[:whole]
 			return t, nil
 		}
