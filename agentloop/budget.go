@@ -64,11 +64,40 @@ func (r *Router) usageOf(in conversation.Inbound) command.Budgets {
 	}
 }
 
-// charge returns whose budgets the calls for a message use.
-func (r *Router) charge(key conversation.Key, channel string, who conversation.Sender) budgets.Call {
-	call := budgets.Call{Session: key}
-	call.Person, call.Unlimited = r.deps.Budgets.person(channel, who)
-	return call
+// charge returns whose budgets the calls for messages use, and which part of them.
+func (r *Router) charge(key conversation.Key, channel string, shares []conversation.Share) (calls []budgets.Call) {
+	for _, s := range shares {
+		call := budgets.Call{Session: key, Weight: s.Weight}
+		call.Person, call.Unlimited = r.deps.Budgets.person(channel, s.Sender)
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+// shares returns for whom the calls for a question are made: the senders of the messages that it shows to the model, by the tokens of
+// these with their files.
+func (q *question) shares() (shares []conversation.Share) {
+	first := len(q.users) - len(q.asked) // the messages before are of the gateway
+	for i, in := range q.asked {
+		n := slices.IndexFunc(shares, func(s conversation.Share) bool { return s.Sender.ID == in.Sender.ID })
+		if n < 0 {
+			n = len(shares)
+			shares = append(shares, conversation.Share{Sender: in.Sender, Weight: 1})
+		}
+		if !in.LeftOut {
+			shares[n].Weight += int64(q.users[first+i].Tokens)
+		}
+	}
+	if len(shares) == 0 {
+		return []conversation.Share{{Sender: q.took[0].Sender, Weight: 1}}
+	}
+	return shares
+}
+
+// isOneOverBudget reports whether a call for several people was refused since one of them has reached a cap.
+func (q *question) isOneOverBudget(err error) bool {
+	var refused *budgets.Refused
+	return errors.As(err, &refused) && refused.Scope == budgets.Person && len(q.charged) > 1
 }
 
 // tally adds up what the attempts at a call use.
@@ -107,7 +136,7 @@ func expected(model string, prompt, completion int) llm.Attempt {
 // callModel makes a model call within the budgets. It fails with the kind over_budget where a cap
 // is reached. prompt is how many tokens the call is expected to send. It returns the caps of
 // which most is used now.
-func (r *Router) callModel(ctx context.Context, model Model, to budgets.Call, prompt int, request llm.Request, emit func(llm.Delta)) (response llm.Response, warnings []budgets.Use, err error) {
+func (r *Router) callModel(ctx context.Context, model Model, to []budgets.Call, prompt int, request llm.Request, emit func(llm.Delta)) (response llm.Response, warnings []budgets.Use, err error) {
 	store := r.deps.Budgets.Store
 	if store == nil {
 		response, err = model.Complete(ctx, request, emit)
@@ -115,7 +144,15 @@ func (r *Router) callModel(ctx context.Context, model Model, to budgets.Call, pr
 	}
 	estimate, used := tally{budgets: r.deps.Budgets}, tally{budgets: r.deps.Budgets}
 	estimate.add(expected(model.Model(), prompt, r.deps.Budgets.AnswerReserve))
-	to.Estimate = estimate.Amount
+	all := int64(0)
+	for _, call := range to {
+		all += max(call.Weight, 1)
+	}
+	to = slices.Clone(to)
+	for i := range to {
+		part := float64(max(to[i].Weight, 1)) / float64(all)
+		to[i].Estimate = budgets.Amount{Tokens: int64(float64(estimate.Tokens)*part + 0.5), Cost: int64(float64(estimate.Cost)*part + 0.5)}
+	}
 	reserved, err := r.reserve(ctx, to)
 	if err != nil {
 		return llm.Response{}, nil, err
@@ -136,10 +173,10 @@ func (r *Router) callModel(ctx context.Context, model Model, to budgets.Call, pr
 }
 
 // reserve reserves a call. It tries again while the store fails.
-func (r *Router) reserve(ctx context.Context, to budgets.Call) (reserved *budgets.Reservation, err error) {
+func (r *Router) reserve(ctx context.Context, to []budgets.Call) (reserved *budgets.Reservation, err error) {
 	var refused *budgets.Refused
 	err = retry.Persist(ctx, r.deps.Log, "reserve a model call", func() error {
-		reserved, err = r.deps.Budgets.Store.Reserve(ctx, to)
+		reserved, err = r.deps.Budgets.Store.Reserve(ctx, to...)
 		if errors.As(err, &refused) {
 			return nil
 		}
@@ -148,7 +185,7 @@ func (r *Router) reserve(ctx context.Context, to budgets.Call) (reserved *budget
 	if err != nil || refused == nil {
 		return reserved, err
 	}
-	r.deps.Log.Info("model call refused", "session", to.Session, "person", to.Person, "budget", refused.Use)
+	r.deps.Log.Info("model call refused", "session", to[0].Session, "person", to[0].Person, "budget", refused.Use)
 	if r.deps.Budgets.Refused != nil {
 		r.deps.Budgets.Refused(refused.Scope, refused.Unit)
 	}
@@ -158,15 +195,15 @@ func (r *Router) reserve(ctx context.Context, to budgets.Call) (reserved *budget
 }
 
 // endReservation stores what a call has used, and returns what its chat is to be warned of.
-func (r *Router) endReservation(ctx context.Context, reserved *budgets.Reservation, to budgets.Call, used budgets.Amount) []budgets.Use {
+func (r *Router) endReservation(ctx context.Context, reserved *budgets.Reservation, to []budgets.Call, used budgets.Amount) []budgets.Use {
 	warnings, err := r.deps.Budgets.Store.End(ctx, reserved, used)
 	if err != nil {
-		r.deps.Log.Error("use of a budget not stored", "session", to.Session, "person", to.Person, "tokens", used.Tokens, "error", err)
+		r.deps.Log.Error("use of a budget not stored", "session", to[0].Session, "person", to[0].Person, "tokens", used.Tokens, "error", err)
 	}
 	for _, w := range warnings {
-		r.deps.Log.Warn("most of a budget used", "session", to.Session, "person", to.Person, "budget", w)
+		r.deps.Log.Warn("most of a budget used", "session", to[0].Session, "person", to[0].Person, "budget", w)
 	}
-	return slices.DeleteFunc(warnings, func(w budgets.Use) bool { return w.Scope == budgets.Total || to.Unlimited })
+	return slices.DeleteFunc(warnings, func(w budgets.Use) bool { return w.Scope == budgets.Total || len(to) == 1 && to[0].Unlimited })
 }
 
 // answerTokens counts the tokens of an answer, with what the model thought before it.

@@ -104,7 +104,12 @@ func (l *loop) nextToAnswer(waiting []conversation.Inbound) []conversation.Inbou
 	if taken := l.unfinished.takenOf(waiting); len(l.unfinished.Rounds) > 0 && len(taken) > 0 {
 		return taken
 	}
-	return nextToAnswer(waiting)
+	next := nextToAnswer(waiting)
+	if l.apart && len(next) > 0 {
+		first := next[0].Sender.ID
+		next = slices.DeleteFunc(slices.Clone(next), func(in conversation.Inbound) bool { return in.Sender.ID != first })
+	}
+	return next
 }
 
 // settleWithdrawn commits what an unfinished run has done, if all of its messages were

@@ -35,6 +35,7 @@ type loop struct {
 	cache     cache
 	burst     burst
 
+	apart      bool  // the next run answers one person alone, since another one of them may be over budget
 	toldToWait int64 // ID of the message whose chat was told last that it waits for its turn
 
 	journal    *journal.Journal
@@ -347,6 +348,7 @@ func (l *loop) stopWaiting(intake, runs context.Context, snapshot conversation.S
 // the user is told so instead. calls were made to read the run's files.
 func (l *loop) commit(runs context.Context, run conversation.Run, calls ...steps.Step) bool {
 	l.router.announceExpiry(run)
+	l.apart = false
 	if slices.ContainsFunc(run.Took, l.unfinished.took) {
 		run.Journal = l.unfinished.ID
 	}

@@ -45,7 +45,7 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 	run.Agent = q.setup.name()
 	run.Model, run.Rounds = cmp.Or(a.model, lastAsked(a.steps)), a.rounds
 	run.Prompt, run.Cached, run.Completion = a.prompt, a.cached, a.completion
-	run.Steps = a.steps
+	run.Steps, run.Shares = a.steps, q.charged
 	run.Effect.Replace, run.Effect.Undo = q.again, q.undo
 	run.Events = l.router.toolState.Events(run.Messages)
 	run.Window = q.window

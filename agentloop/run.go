@@ -57,6 +57,7 @@ type question struct {
 	hint     string                 // shown to the model with the messages; "" = none
 	fetched  bool                   // fetchFiles has run
 	problems []string               // with the files of the messages, in words for the user
+	charged  []conversation.Share   // for whom the calls are made
 	leftOut  []string               // whose messages are not all shown to the model, in words for the user
 	calls    []steps.Step           // model calls that were made to read the files
 
@@ -129,6 +130,9 @@ func (l *loop) answer(runs context.Context, q question) bool {
 	case errors.Is(err, errWithdrawn): // what its tools have done is settled next
 		l.deps.Log.Info("run ended", "session", l.key, "run", q.took[0].ID, "reason", "the message was withdrawn")
 		return true
+	case q.isOneOverBudget(err) && len(a.messages)+len(begun.Rounds) == 0:
+		l.apart = true // the others are not to pay for it, nor to go without an answer
+		return true
 	case errors.Is(err, errCancelled):
 		return l.commit(runs, l.stoppedRun(q, q.took, a, started), q.calls...)
 	case errors.Is(err, errStopped):
@@ -175,7 +179,7 @@ func (l *loop) generate(runs context.Context, q *question, begun journal.Run, di
 	g.once, g.deferred, g.refused = q.once, !q.took[0].DeferredSince.IsZero(), q.refused
 	g.journal, g.changed, g.died = begun, begun.ID != 0 && changed(begun, q.took), died
 	g.questions, g.askers = l.unfinished.questions, askersOf(q.took)
-	g.first, g.charge = q.took[0], l.router.charge(l.key, q.took[0].Channel(), q.took[0].Sender)
+	g.first = q.took[0]
 	if q.again == 0 && len(begun.Rounds) == 0 {
 		g.join = &joining{began: time.Now(), took: q.took[len(q.took)-1], cancel: cancel}
 		l.join.Store(g.join)
@@ -183,6 +187,8 @@ func (l *loop) generate(runs context.Context, q *question, begun journal.Run, di
 	}
 	err := recovered(func() error {
 		l.fetchFiles(ctx, q)
+		q.charged = q.shares()
+		g.charge = l.router.charge(l.key, g.first.Channel(), q.charged)
 		release, err := l.reserveImages(ctx, q)
 		if err != nil {
 			return err
@@ -231,7 +237,7 @@ type generation struct {
 	questions []approvals.Question // that the run had asked when it began
 	askers    []approvals.Person   // the senders of the messages that it answers
 	first     conversation.Inbound // the first of the messages that the run took
-	charge    budgets.Call         // names whose budgets the calls use: those of the sender of first
+	charge    []budgets.Call       // names whose budgets the calls use: those of the senders of the messages
 	standing  map[string]string    // the definitions of the tools that are always allowed in the session; nil = not read yet
 
 	once     bool       // each model call is made once

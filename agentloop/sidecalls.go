@@ -28,7 +28,7 @@ type asker struct {
 }
 
 // ask makes the call. It passes each attempt to attempted, as a step.
-func (a sideCall) ask(ctx context.Context, r *Router, model Model, inBackground bool, to budgets.Call, attempted func(steps.Step)) (llm.Response, []budgets.Use, error) {
+func (a sideCall) ask(ctx context.Context, r *Router, model Model, inBackground bool, to []budgets.Call, attempted func(steps.Step)) (llm.Response, []budgets.Use, error) {
 	calling, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	request := llm.Request{
@@ -61,7 +61,7 @@ func (r *Router) backgroundLevel(model *NamedModel) slog.Level {
 // backgroundOf returns the record for calls that are made after the commit of a run.
 func (l *loop) backgroundOf(run conversation.Run, id string) usage.Background {
 	first := run.Took[0]
-	return usage.Background{Conversation: id, Run: run.ID(), Channel: first.Channel(), Person: first.Sender}
+	return usage.Background{Conversation: id, Run: run.ID(), Channel: first.Channel(), Person: first.Sender, Shares: run.Shares}
 }
 
 // storeTimeout is how long the steps of a call in the background may take to be stored,
@@ -77,8 +77,14 @@ func (r *Router) askInBackground(ctx context.Context, key conversation.Key, mode
 	if r.outages.isFailing(model.label()) {
 		return llm.Response{}, errFailing
 	}
-	to := r.charge(key, record.Channel, record.Person)
-	to.Unseen = true
+	shares := record.Shares
+	if len(shares) == 0 {
+		shares = []conversation.Share{{Sender: record.Person, Weight: 1}}
+	}
+	to := r.charge(key, record.Channel, shares)
+	for i := range to {
+		to[i].Unseen = true
+	}
 	answer, _, err := a.ask(ctx, r, model.Model, true, to, func(step steps.Step) {
 		record.Steps = append(record.Steps, step)
 		logCall(r.deps.Log, key, record.Run, step)

@@ -9,6 +9,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/budgets"
 	"parley/conversation/storetest"
+	"parley/conversation/usage"
 	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
@@ -151,5 +152,64 @@ func TestOthersDoNotWaitForThePaceOfOne(t *testing.T) {
 		if lines := h.linesOf("Ada: "); len(lines) == 0 || lines[len(lines)-1] != "Ada: "+text || len(h.linesOf("Bob: ")) != 5 {
 			t.Errorf("%s: the model was sent %q, and of Bob %q", text, lines, h.linesOf("Bob: "))
 		}
+	}
+}
+
+// Each person pays for their part of a run: budgets and statistics by person add up to what the run has used.
+func TestARunIsChargedToThoseWhoseMessagesItAnswers(t *testing.T) {
+	t.Parallel()
+	h := newCapped(t, budgets.Config{PersonTokens: 1 << 30, TotalTokens: 1 << 30, SessionTokens: 1 << 30})
+	answer := h.busy()
+	h.accept(h.inGroup(strings.Repeat("What is all this about, and why? ", 30), "1", "Bob"), h.inGroup("And now?", "2", "Ada"), h.inGroup("More.", "1", "Bob"))
+	answer()
+	h.reply(room)
+	h.server.Reply(func(llmtest.Call) llmtest.Answer { return answerWithTokens("Yes.", 10_001) })
+	h.reply(room)
+	list, err := usage.New(h.store).By(t.Context(), usage.ByPerson, h.store.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, cost, stored := map[string]int64{}, 0.0, map[string]float64{}
+	for _, p := range list {
+		tokens[p.Name] = p.Prompt + p.Completion
+		stored[p.Name], _ = p.Cost.Of(p.Model, h.deps.Budgets.Cost)
+		cost += stored[p.Name]
+	}
+	sum := func(scope budgets.Scope, owner string) budgets.Amount {
+		used, _, err := h.deps.Budgets.Store.Sums(t.Context(), scope, owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return used
+	}
+	total := sum(budgets.Total, "")
+	bob, ada, zoe := sum(budgets.Person, "cli:1"), sum(budgets.Person, "cli:2"), sum(budgets.Person, "cli:9")
+	if ada.Tokens == 0 || bob.Tokens < 5*ada.Tokens || bob.Tokens+ada.Tokens+zoe.Tokens != total.Tokens || bob.Cost+ada.Cost+zoe.Cost != total.Cost || sum(budgets.Session, string(room)) != total {
+		t.Errorf("Bob has used %+v, Ada %+v and Zoe %+v, in total %+v", bob, ada, zoe, total)
+	}
+	if tokens["cli:1"] != bob.Tokens || tokens["cli:2"] != ada.Tokens || tokens["cli:9"] != zoe.Tokens || budgets.Money(cost) != total.Cost {
+		t.Errorf("the statistics have %v, which cost %v", tokens, stored)
+	}
+}
+
+// A person who has used up a budget is refused alone, and not with those whose messages wait beside theirs.
+func TestAPersonOverBudgetIsRefusedAlone(t *testing.T) {
+	t.Parallel()
+	h := newCapped(t, budgets.Config{PersonTokens: 1000})
+	h.server.Reply(func(llmtest.Call) llmtest.Answer { return answerWithTokens("Yes.", 1200) })
+	h.accept(h.inGroup("Use it up.", "1", "Bob"))
+	h.reply(room)
+	answer := h.busy()
+	h.accept(h.inGroup("What now?", "1", "Bob"), h.inGroup("Are you there?", "2", "Ada"), h.inGroup("Hello?", "1", "Bob"))
+	answer()
+	h.reply(room)
+	if got := h.reply(room); !strings.HasPrefix(got, "You have used today's 1,000 tokens") {
+		t.Errorf("the first reply is %q", got)
+	}
+	if got := h.reply(room); got != "Yes." || len(h.linesOf("Ada: Are you there?")) != 1 {
+		t.Errorf("Ada is answered with %q", got)
+	}
+	if run := h.committed(4); len(run.Took) != 1 || run.Took[0].Sender.ID != "2" {
+		t.Errorf("the last run answers %+v", run.Took)
 	}
 }

@@ -21,6 +21,6 @@ func (r *Router) Complete(ctx context.Context, model string, request llm.Request
 	if named == nil {
 		named = &r.setups.models[0]
 	}
-	response, _, err := r.callModel(ctx, named.Model, budgets.Call{Unseen: true}, r.requestTokens(request), request, emit)
+	response, _, err := r.callModel(ctx, named.Model, []budgets.Call{{Unseen: true}}, r.requestTokens(request), request, emit)
 	return response, err
 }

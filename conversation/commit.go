@@ -60,6 +60,7 @@ type Run struct {
 	Kind         Kind
 	Status       Status
 	Took         []Inbound // the inbound that the run settles, in order; never empty
+	Shares       []Share   // for whom its calls were made; none or one = for the sender of the first inbound
 	Journal      int64     // the run whose journal ends with this one, see package journal; 0 = none
 	Conversation Conversation
 	Title        string // title for a conversation that has none yet
@@ -396,12 +397,16 @@ func insertRun(ctx context.Context, tx db.Tx, run Run, session, conversation, no
 	if len(run.Steps) == 0 && run.Prompt+run.Completion > 0 {
 		cost = nil
 	}
+	people, err := run.people(cost)
+	if err != nil {
+		return err
+	}
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, cached_tokens, completion_tokens, error, started_at, ended_at,
-			sender, messages, steps, finish_reason, new_conversation, instructions, agent, warnings, cost)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			sender, messages, steps, finish_reason, new_conversation, instructions, agent, warnings, cost, people)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Cached, run.Completion,
-		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(called)), db.Nullable(string(run.FinishReason)), run.Conversation.Succeeds() && conversation != 0, instructions, db.Nullable(run.Agent), warnings, cost)
+		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(called)), db.Nullable(string(run.FinishReason)), run.Conversation.Succeeds() && conversation != 0, instructions, db.Nullable(run.Agent), warnings, cost, db.Nullable(string(people)))
 	return err
 }
 

@@ -74,6 +74,8 @@ type Call struct {
 	Estimate  Amount           // estimate of what the call will use
 	Unlimited bool             // it is counted, and never refused
 	Unseen    bool             // nobody would see a warning: the next call warns
+
+	Weight int64 // share of this person in a call for several, see Reserve
 }
 
 // owner returns whose use in a scope the call is. There is none without a person or a session.
@@ -182,6 +184,9 @@ type Reservation struct {
 	id   int64
 	day  string
 	call Call
+
+	others []Reservation // those of the other people for whom the call is made
+	part   float64       // of what the call uses, for all people before this one and this one
 }
 
 const (
@@ -191,12 +196,12 @@ const (
 	recheck = 500 * time.Millisecond
 )
 
-// Reserve reserves a call. While calls under way may use what is left, it waits for them. The
-// error is a *Refused when a cap is reached.
-func (b *Budgets) Reserve(ctx context.Context, call Call) (*Reservation, error) {
+// Reserve reserves a call, of which each of the given ones has a part if it is made for several people in one session. While calls
+// under way may use what is left, it waits for them. The error is a *Refused when a cap is reached.
+func (b *Budgets) Reserve(ctx context.Context, calls ...Call) (*Reservation, error) {
 	for {
 		ended := b.nextEnd()
-		r, err := b.try(ctx, call)
+		r, err := b.try(ctx, calls)
 		if r != nil || err != nil {
 			return r, err
 		}
@@ -242,7 +247,7 @@ func (b *Budgets) keepName() (ok bool, err error) {
 }
 
 // try reserves a call, and returns nil if it has to wait.
-func (b *Budgets) try(ctx context.Context, call Call) (r *Reservation, err error) {
+func (b *Budgets) try(ctx context.Context, calls []Call) (r *Reservation, err error) {
 	if ok, err := b.keepName(); err != nil || !ok {
 		return nil, err
 	}
@@ -253,19 +258,39 @@ func (b *Budgets) try(ctx context.Context, call Call) (r *Reservation, err error
 		if err := b.count(ctx, tx, `expires_at <= ?`, db.Millis(now)); err != nil {
 			return err
 		}
-		if !call.Unlimited {
+		var whole Amount
+		for _, call := range calls {
+			whole.Add(call.Estimate)
+		}
+		for _, call := range calls {
+			if call.Unlimited {
+				continue
+			}
 			if err := b.lockCaps(ctx, tx, call, day); err != nil {
 				return err
 			}
-			if fits, err := b.fits(ctx, tx, call, day, now); err != nil || !fits {
+			if fits, err := b.fits(ctx, tx, call, whole, day, now); err != nil || !fits {
 				return err
 			}
 		}
-		id, err := db.Insert(ctx, tx, `
-			INSERT INTO budget_reservations (process, day, person, session, tokens, cost, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			b.process, day, call.Person, string(call.Session), call.Estimate.Tokens, call.Estimate.Cost, db.Millis(now.Add(maxCall)))
-		r = &Reservation{id, day, call}
-		return err
+		made := make([]Reservation, len(calls))
+		weight, all := int64(0), int64(0)
+		for _, call := range calls {
+			all += max(call.Weight, 1)
+		}
+		for i, call := range calls {
+			weight += max(call.Weight, 1)
+			id, err := db.Insert(ctx, tx, `
+				INSERT INTO budget_reservations (process, day, person, session, tokens, cost, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+				b.process, day, call.Person, string(call.Session), call.Estimate.Tokens, call.Estimate.Cost, db.Millis(now.Add(maxCall)))
+			if err != nil {
+				return err
+			}
+			made[i] = Reservation{id: id, day: day, call: call, part: float64(weight) / float64(all)}
+		}
+		r = &made[0]
+		r.others = made[1:]
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -290,8 +315,9 @@ func (b *Budgets) lockCaps(ctx context.Context, tx db.Tx, call Call, day string)
 }
 
 // fits reports whether a call fits beside what is used and reserved. One that is alone may use
-// what is left and more; the error is a *Refused when nothing is left.
-func (b *Budgets) fits(ctx context.Context, tx db.Tx, call Call, day string, now time.Time) (bool, error) {
+// what is left and more; the error is a *Refused when nothing is left. whole is the estimate of the
+// call for all people, which sessions and the total count.
+func (b *Budgets) fits(ctx context.Context, tx db.Tx, call Call, whole Amount, day string, now time.Time) (bool, error) {
 	fits := true
 	for _, c := range b.caps {
 		owner, is := call.owner(c.Scope)
@@ -309,7 +335,11 @@ func (b *Budgets) fits(ctx context.Context, tx db.Tx, call Call, day string, now
 		if err != nil {
 			return false, err
 		}
-		if calls > 0 && used.of(c.Unit)+reserved.of(c.Unit)+call.Estimate.of(c.Unit) > c.Most {
+		estimate := whole
+		if c.Scope == Person {
+			estimate = call.Estimate
+		}
+		if calls > 0 && used.of(c.Unit)+reserved.of(c.Unit)+estimate.of(c.Unit) > c.Most {
 			fits = false
 		}
 	}
@@ -348,25 +378,36 @@ func (b *Budgets) End(ctx context.Context, r *Reservation, used Amount) (warning
 	defer b.announce()
 	err = b.db.Write(ctx, func(ctx context.Context, tx db.Tx) (err error) {
 		warnings = nil
-		result, err := tx.ExecContext(ctx, `DELETE FROM budget_reservations WHERE id = ? AND process = ?`, r.id, b.process)
-		if err != nil {
-			return err
+		given := Amount{}
+		for _, one := range append([]Reservation{*r}, r.others...) {
+			upTo := Amount{Tokens: int64(math.Round(float64(used.Tokens) * one.part)), Cost: int64(math.Round(float64(used.Cost) * one.part))}
+			over, err := b.end(ctx, tx, &one, Amount{upTo.Tokens - given.Tokens, upTo.Cost - given.Cost})
+			if err != nil {
+				return err
+			}
+			given, warnings = upTo, append(warnings, over...)
 		}
-		rest := used
-		if n, err := result.RowsAffected(); err != nil {
-			return err
-		} else if n == 0 { // it was counted, since it took too long
-			rest.Add(Amount{-r.call.Estimate.Tokens, -r.call.Estimate.Cost})
-		}
-		if rest == (Amount{}) {
-			return nil
-		}
-		if warnings, err = b.addAll(ctx, tx, r, rest); err != nil {
-			return err
-		}
-		return b.forget(ctx, tx)
+		return nil
 	})
 	return warnings, err
+}
+
+// end puts the part of one person in the place of its reservation.
+func (b *Budgets) end(ctx context.Context, tx db.Tx, r *Reservation, used Amount) (warnings []Use, err error) {
+	n, err := db.Changed(tx.ExecContext(ctx, `DELETE FROM budget_reservations WHERE id = ? AND process = ?`, r.id, b.process))
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 { // it was counted, since it took too long
+		used.Add(Amount{-r.call.Estimate.Tokens, -r.call.Estimate.Cost})
+	}
+	if used == (Amount{}) {
+		return nil, nil
+	}
+	if warnings, err = b.addAll(ctx, tx, r, used); err != nil {
+		return nil, err
+	}
+	return warnings, b.forget(ctx, tx)
 }
 
 // addAll adds what a call has used in each scope, and returns what is to be warned of.

@@ -12,10 +12,11 @@ import (
 
 // Background has the model calls that were made after the commit of a run, for a title or a summary.
 type Background struct {
-	Conversation string              // the ID of the conversation
-	Run          int64               // the ID of the run
-	Channel      string              // the channel of the messages that the run answered
-	Person       conversation.Sender // the sender of the first of these messages
+	Conversation string               // the ID of the conversation
+	Run          int64                // the ID of the run
+	Channel      string               // the channel of the messages that the run answered
+	Person       conversation.Sender  // the sender of the first of these messages
+	Shares       []conversation.Share // for whom the run was made, as Run.Shares
 	Steps        []steps.Step
 }
 
@@ -43,8 +44,18 @@ func addBackground(ctx context.Context, tx db.Tx, b Background, step steps.Step,
 	if err != nil {
 		return err
 	}
-	return runtotals.AddCall(ctx, tx, runtotals.Call{
-		At: now, Channel: b.Channel, Person: b.Person.ID, Name: db.Text(b.Person.Name), Model: db.Text(step.Name), Prompt: step.Prompt, Cached: step.Cached,
-		Completion: step.Completion, Cost: step.Cost,
-	})
+	shares := b.Shares
+	if len(shares) == 0 {
+		shares = []conversation.Share{{Sender: b.Person, Weight: 1}}
+	}
+	for i, part := range conversation.SplitStep(step, shares) {
+		err := runtotals.AddCall(ctx, tx, runtotals.Call{
+			At: now, Channel: b.Channel, Person: shares[i].Sender.ID, Name: db.Text(shares[i].Sender.Name), Model: db.Text(step.Name), Prompt: part.Prompt,
+			Cached: part.Cached, Completion: part.Completion, Cost: part.Cost,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -26,12 +26,17 @@ const longest = 1_024_000
 // newRuns selects the runs whose first reply has an id from ?1 + 1 to ?2. A run with several replies, which have consecutive
 // ids, counts once, for the channel of the first. Messages that were sent before the end of the run (interim) do not count as
 // replies. On PostgreSQL, newRuns selects the runs with the ids ?4, which are listed in the table uncounted.
-var newRuns = db.Either(`
-	FROM outbox o JOIN runs r ON r.id = o.run_id
+var newRuns = newRunsWith(``, ``)
+
+// newRunsWith is newRuns with a further table of each engine.
+func newRunsWith(sqlite, postgres string) string {
+	return db.Either(`
+	FROM outbox o JOIN runs r ON r.id = o.run_id `+sqlite+`
 	WHERE o.id > ?1 AND o.id <= ?2 AND r.kind = 'agent' AND o.interim = 0
 		AND (SELECT run_id FROM outbox p WHERE p.id = o.id - 1 AND p.interim = 0) IS NOT o.run_id `, `
-	FROM uncounted o JOIN runs r ON r.id = o.run_id
+	FROM uncounted o JOIN runs r ON r.id = o.run_id `+postgres+`
 	WHERE o.run_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(CAST(?4 AS text) AS json))) AND r.kind = 'agent' `)
+}
 
 // Took returns the SQL expression for the duration of a run in milliseconds, without the time in which it waited for answers of
 // people. runs is the name of the table in the query.
@@ -58,7 +63,21 @@ var addTotals = `
 var addPeople = `
 	INSERT INTO run_people AS t
 	SELECT r.ended_at / 86400000, o.channel, coalesce(` + db.Member("r.sender", "id") + `, ''), r.model, coalesce(max(` + db.Member("r.sender", "name") + `), ''), ` +
-	runSums + newRuns + `GROUP BY 1, 2, 3, 4 ON CONFLICT (day, channel, person, model) ` + addSums + `, name = excluded.name`
+	runSums + newRuns + `AND r.people IS NULL GROUP BY 1, 2, 3, 4 ON CONFLICT (day, channel, person, model) ` + addSums + `, name = excluded.name`
+
+// addShares adds the runs that answered several people: the run itself counts for the first of them, its tokens and its cost for each
+// by their part.
+var addShares = `
+	INSERT INTO run_people AS t
+	SELECT r.ended_at / 86400000, o.channel, p.value ->> 'id', r.model, coalesce(max(p.value ->> 'name'), ''), count(*) FILTER (WHERE p.key = 0),
+		count(*) FILTER (WHERE p.key = 0 AND r.status = 'failed'), count(*) FILTER (WHERE p.key = 0 AND r.status = 'stopped'),
+		sum(CASE WHEN p.key = 0 THEN r.messages ELSE 0 END), ` + sumPart("in") + `, ` + sumPart("out") + `, sum(CASE WHEN p.key = 0 THEN ` + Took("r") + ` ELSE 0 END),
+		` + sumPart("cached") + `, CASE WHEN count(*) = count(p.value ->> 'cost') THEN ` + sumPart("cost") + ` END` +
+	newRunsWith(`CROSS JOIN json_each(r.people) AS p`, `CROSS JOIN LATERAL (
+		SELECT value, key - 1 AS key FROM json_array_elements(CAST(r.people AS json)) WITH ORDINALITY AS e(value, key)) AS p`) + `GROUP BY 1, 2, 3, 4 ON CONFLICT (day, channel, person, model) ` + addSums + `, name = excluded.name`
+
+// sumPart returns the SQL expression for the sum of a number of the parts of people.
+func sumPart(name string) string { return `sum(CAST(p.value ->> '` + name + `' AS BIGINT))` }
 
 // The runs are materialized, so that the duration of each is computed once, and not for each class.
 var addDurations = `
@@ -94,7 +113,7 @@ var (
 
 // add adds the runs that belong to ids, which the query missing has returned.
 func add(ctx context.Context, tx db.Tx, ids []int64) error {
-	for _, statement := range []string{addTotals, addPeople, addDurations} {
+	for _, statement := range []string{addTotals, addPeople, addShares, addDurations} {
 		if _, err := tx.ExecContext(ctx, statement, ids[0]-1, ids[len(ids)-1], int64(longest), db.IDs(ids)); err != nil {
 			return err
 		}
