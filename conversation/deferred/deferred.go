@@ -68,7 +68,7 @@ func (d *Deferred) Add(ctx context.Context, w Deferral) (due []conversation.Deli
 	return due, err
 }
 
-// Session is a session in which messages wait for a model.
+// Session is a session in which messages to a bot wait for a model.
 type Session struct {
 	Key      conversation.Key
 	To       conversation.Account // the channel and the bot that the oldest message came to
@@ -78,7 +78,8 @@ type Session struct {
 	Messages int
 }
 
-// Sessions lists the sessions in which messages wait, those that have waited longest first.
+// Sessions lists the sessions in which messages wait, those that have waited longest first. A session with messages to several bots
+// is listed for each of them.
 func (d *Deferred) Sessions(ctx context.Context) (list []Session, err error) {
 	found, err := db.Short(ctx, d.db, `
 		SELECT s.key, coalesce(i.origin, s.key), i.account, coalesce(i.deferred_model, ''), i.deferred_since, coalesce(i.deferred_until, 0)
@@ -88,19 +89,24 @@ func (d *Deferred) Sessions(ctx context.Context) (list []Session, err error) {
 		return nil, db.Explain(err)
 	}
 	defer found.Close()
-	place := map[conversation.Key]int{}
+	type place struct {
+		key conversation.Key
+		to  conversation.Account
+	}
+	places := map[place]int{}
 	for found.Next() {
 		one, origin := Session{Messages: 1}, conversation.Key("")
 		var since, until int64
 		if err := found.Scan(&one.Key, &origin, &one.To.ID, &one.Model, &since, &until); err != nil {
 			return nil, db.Explain(err)
 		}
-		if at, known := place[one.Key]; known {
-			list[at].Messages++
+		one.To.Channel, one.Since, one.Until = origin.Channel(), db.FromMillis(since), db.FromMillis(until)
+		at := place{one.Key, one.To}
+		if n, known := places[at]; known {
+			list[n].Messages++
 			continue
 		}
-		one.To.Channel, one.Since, one.Until = origin.Channel(), db.FromMillis(since), db.FromMillis(until)
-		place[one.Key], list = len(list), append(list, one)
+		places[at], list = len(list), append(list, one)
 	}
 	return list, db.Explain(found.Err())
 }
