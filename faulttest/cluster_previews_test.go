@@ -18,7 +18,6 @@ import (
 // oneChat is a chat on a platform that several nodes serve.
 type oneChat struct {
 	section string             // of the configuration
-	joined  func() bool        // whether a node is connected
 	say     func(text string)  // as the person
 	shown   func() []string    // the messages of the bot
 	edited  func() bool        // whether a message was edited
@@ -30,7 +29,6 @@ func onTelegram(t *testing.T) oneChat {
 	chat := telegramtest.Private(person(1))
 	return oneChat{
 		section: telegram{srv, "0s"}.section(),
-		joined:  func() bool { return len(srv.Polls()) > 0 },
 		say:     func(text string) { srv.Say(chat, person(1), text) },
 		shown:   func() []string { return telegram{Server: srv}.sent(1) },
 		edited: func() bool {
@@ -46,7 +44,6 @@ func onDiscord(t *testing.T) oneChat {
 	dm := srv.DM(who)
 	return oneChat{
 		section: (&discord{Server: srv}).section(),
-		joined:  func() bool { return len(srv.Shards()) > 0 },
 		say:     func(text string) { srv.Say(dm, who, text) },
 		shown: func() (texts []string) {
 			for _, m := range srv.SentTo(dm) {
@@ -87,7 +84,9 @@ func TestClusterNodeIsPausedWhileItShowsAnAnswer(t *testing.T) {
 					gatewaytest.Await(t, "the start of a node", func() bool { return strings.Contains(n.Log.String(), "gateway started") })
 				}
 				awaitServing(t, url, len(nodes))
-				gatewaytest.Await(t, "a node to be connected", chat.joined)
+				gatewaytest.Await(t, "a node to be connected", func() bool {
+					return slices.ContainsFunc(nodes, func(n *node) bool { return strings.Contains(n.Log.String(), "bot identified") })
+				})
 				chat.say("m1")
 				gatewaytest.Await(t, "the answer so far", chat.edited)
 				first := slices.IndexFunc(nodes, func(n *node) bool { return strings.Contains(n.Log.String(), "run begun") })
