@@ -32,7 +32,7 @@ func (d *DB) NoteDamage(part string, err error) { d.engine.noteDamage(part, err)
 // reached, so that nothing can be stored. Otherwise it returns nil.
 func (d *DB) Moved() error { return d.engine.moved() }
 
-// LacksRoom returns why a write of the last five seconds failed if the disk was full, else
+// LacksRoom returns why a write of the last ten seconds failed if the disk was full, else
 // nil. A small write may succeed meanwhile, in the space that the files have already. What has to be
 // stored is tried again more often than that. A server's disk is not known here.
 func (d *DB) LacksRoom() error { return d.engine.lacksRoom() }

@@ -21,7 +21,7 @@ func (f *sqliteFile) moved() error {
 }
 
 // fullFor is how long the disk counts as full after a write that found no room.
-const fullFor = 5 * time.Second
+const fullFor = 10 * time.Second
 
 func (f *sqliteFile) hasStoredSince(t time.Time) bool { return f.writer.group.hasStoredSince(t) }
 
