@@ -142,9 +142,12 @@ func (c Config) secrets(named bool) (list []string) {
 	return list
 }
 
+// listForm is the form of stored lists of tools. Lists of another form are read from their servers again.
+const listForm = 2
+
 // settings returns a hash of what decides which server runs. Its secrets can't be read from it.
 func (c Config) settings() string {
-	text, err := json.Marshal([]any{c.Command, c.Args, c.Folder, c.URL})
+	text, err := json.Marshal([]any{c.Command, c.Args, c.Folder, c.URL, listForm})
 	if err != nil { // texts can always be written
 		panic(err)
 	}
