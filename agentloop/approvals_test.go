@@ -684,3 +684,56 @@ func TestQuestionOfAPlaceThatMovesIsAnsweredInItsSession(t *testing.T) {
 		})
 	}
 }
+
+// A call that was allowed is not made once its tool has changed: it is asked about again, also if the process is killed
+// meanwhile. One that was under way is not repeated then, even if the server now says that it may be.
+func TestCallOfAChangedToolIsAskedAboutAgain(t *testing.T) {
+	t.Parallel()
+	paid, killed := 0, ""
+	with := func(tool tools.Tool, now string, pay func()) func(*Deps) {
+		tool.Name, tool.Parameters, tool.Approve = "pay", json.RawMessage(`{"type":"object"}`), tools.ApproveAsk
+		tool.Call = func(ctx context.Context, _ json.RawMessage) (tools.Result, error) {
+			if !slices.Contains(tools.AllowedOf(ctx), now) {
+				return tools.Result{}, &tools.ChangedError{Definition: now, Changes: "it is the " + now}
+			}
+			paid++
+			pay()
+			return tools.Result{Text: "done"}, nil
+		}
+		return func(d *Deps) {
+			var err error
+			if d.Tools, err = tools.NewRegistry(tool); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	first := newApprovalHarness(t, storetest.New(t), with(tools.Tool{Definition: "first"}, "second", func() {}), nil)
+	first.accept(first.from("ann", "pay the bill"))
+	first.reply(room)
+	first.accept(first.from("ann", "yes"))
+	first.reply(room)
+	if got := first.reply(room); !strings.Contains(got, "changed this tool since it was allowed: it is the second.") || paid > 0 {
+		t.Fatalf("the second question: %q, %d calls", got, paid)
+	}
+	first.end()
+
+	var second *approvalHarness
+	second = newApprovalHarness(t, storetest.Open(t, copyAsKilled(t, first.store)), with(tools.Tool{Definition: "second"}, "second", func() { killed = copyAsKilled(t, second.store) }), nil)
+	second.said = 3
+	second.accept(second.from("ann", "yes"))
+	second.reply(room)
+	if got := second.reply(room); got != "It says done" || paid != 1 {
+		t.Errorf("the reply: %q, %d calls", got, paid)
+	}
+	second.end()
+
+	third := newApprovalHarness(t, storetest.Open(t, killed), with(tools.Tool{Definition: "third", Repeatable: true}, "third", func() {}), nil)
+	third.said = 4
+	got := third.reply(room)
+	for strings.HasPrefix(got, "✅") {
+		got = third.reply(room)
+	}
+	if got != "It says "+outcomeUnknown || paid != 1 || len(third.open()) > 0 {
+		t.Errorf("the reply: %q, %d calls, %d questions", got, paid, len(third.open()))
+	}
+}
