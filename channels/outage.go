@@ -47,15 +47,15 @@ func (o *Outage) Failed(what string, trouble Trouble, args ...any) {
 	}
 	o.failing[what] = true
 	o.failures++
-	level := slog.LevelDebug
+	level, text := slog.LevelDebug, "attempt failed again"
 	if now.Sub(o.logged[trouble.Name]) >= outagePace {
-		level = trouble.Level
+		level, text = trouble.Level, trouble.Text
 		if o.failures > 1 {
 			args = append(args, "failures", o.failures, "affected", len(o.failing), "for", now.Sub(o.since).Round(time.Second))
 		}
 		o.logged[trouble.Name], o.trouble, o.isOpen, o.failures = now, trouble.Name, true, 0
 	}
-	o.named(trouble.Name).Log(context.Background(), level, trouble.Text, args...)
+	o.named(trouble.Name).Log(context.Background(), level, text, args...)
 }
 
 // Succeeded records that an attempt has succeeded. If nothing else fails and the log says otherwise, it logs text.
