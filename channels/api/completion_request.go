@@ -270,6 +270,7 @@ func readParameters[T any](r *http.Request) (request T, err error) {
 		status, detail := httpserver.BodyError(err)
 		return request, problem(status, "%s", detail)
 	}
+	body = bytes.ToValidUTF8(body, []byte("\uFFFD")) // as json reads texts: parts of it are sent on as they are
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(body, &given); err != nil {
 		return request, unreadable(err)
