@@ -168,7 +168,7 @@ func TestReservedCallsLeaveNoRoomForOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := b.try(t.Context(), ann(60)); second != nil || err != nil {
+	if second, err := b.try(t.Context(), []Call{ann(60)}); second != nil || err != nil {
 		t.Fatalf("a second call was let through: %v", err)
 	}
 	waited := make(chan error, 1)
@@ -221,7 +221,7 @@ func TestCallOfADeadNodeDelaysNobody(t *testing.T) {
 	if _, err := nodes[0].Reserve(t.Context(), ann(60)); err != nil {
 		t.Fatal(err)
 	}
-	if second, err := nodes[1].try(t.Context(), ann(60)); second != nil || err != nil {
+	if second, err := nodes[1].try(t.Context(), []Call{ann(60)}); second != nil || err != nil {
 		t.Fatalf("a second call was let through: %v", err)
 	}
 	nodes[0].Close() // releases its lock, as the death of its node does
@@ -289,7 +289,7 @@ func TestCallOfANodeThatHasJoinedAgainIsUnderWay(t *testing.T) {
 	if err := nodes[1].countDead(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if second, err := nodes[1].try(t.Context(), ann(60)); second != nil || err != nil {
+	if second, err := nodes[1].try(t.Context(), []Call{ann(60)}); second != nil || err != nil {
 		t.Errorf("a second call was let through or refused: %v", err)
 	}
 	if _, err := nodes[0].End(t.Context(), first, Amount{Tokens: 10}); err != nil {
