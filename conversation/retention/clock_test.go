@@ -320,7 +320,7 @@ func TestATrustedClockCountsAtOnce(t *testing.T) {
 	m.run(time.Hour)
 	m.off(year)
 	rules := Rules{Retention: month, TrustClock: true}
-	would, err := m.s.Preview(t.Context(), rules, func(Outdated) {})
+	would, err := m.s.Retention.Preview(t.Context(), rules, func(Outdated) {})
 	if err != nil || would.Conversations != 1 {
 		t.Errorf("would delete %+v, %v", would, err)
 	}

@@ -183,7 +183,7 @@ func TestRetentionDeletesConversationsThatAreOldEnough(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := aged(t)
-			would, err := s.Preview(t.Context(), tt.rules, func(Outdated) {})
+			would, err := s.Retention.Preview(t.Context(), tt.rules, func(Outdated) {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +249,7 @@ func TestADryRunDeletesNothing(t *testing.T) {
 	for i, table := range tables {
 		before[i] = count(t, s, table)
 	}
-	if _, err := s.Preview(t.Context(), Rules{Expiration: month, Retention: day}, func(Outdated) {}); err != nil {
+	if _, err := s.Retention.Preview(t.Context(), Rules{Expiration: month, Retention: day}, func(Outdated) {}); err != nil {
 		t.Fatal(err)
 	}
 	for i, table := range tables {
