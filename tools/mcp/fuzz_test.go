@@ -50,19 +50,12 @@ func FuzzFramesOfServers(f *testing.F) {
 				data = append(append(data, value...), '\n')
 			case string(name) == "event":
 				isOther = string(bytes.TrimSpace(value)) != "message"
-			case len(name) > 0 && !isField:
-				t.Errorf("the line %q is no field", line)
 			case len(name) == 0 && !isField:
 				if data = bytes.TrimSpace(data); len(data) > 0 && !isOther && !isMessage(data) {
 					t.Errorf("the event %q", data)
 				}
 				data, isOther = nil, false
 			}
-		}
-		var o outline
-		o.add(written)
-		if answer := o.unreadable(errNoMessage); answer != nil && !isMessage(answer) {
-			t.Errorf("the answer %q", answer)
 		}
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
-	"strings"
 	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,7 +20,7 @@ const maxMessage = 16 << 20
 var errTooLong = fmt.Errorf("it sent a message of more than %d MiB", maxMessage>>20)
 
 // lines passes on what a server writes, message by message, without lines that are none:
-// some servers greet on standard output. See unreadable for answers that can't be read.
+// some servers greet on standard output. A message that can't be read ends the connection.
 type lines struct {
 	io.Closer
 	from *bufio.Reader
@@ -38,40 +38,28 @@ func (l *lines) Read(p []byte) (int, error) {
 			return 0, l.err
 		}
 		l.line, l.err = l.next()
+		if trimmed := bytes.TrimSpace(l.line); len(trimmed) == 0 || trimmed[0] != '{' && trimmed[0] != '[' || !json.Valid(trimmed) {
+			if bytes.HasPrefix(trimmed, []byte("{")) && bytes.Contains(trimmed, []byte(`"jsonrpc"`)) {
+				l.err = errUnreadable
+			}
+			l.line = nil
+		}
 	}
 	n := copy(p, l.line)
 	l.line = l.line[n:]
 	return n, nil
 }
 
-// next reads a line with its end. It returns an empty one for a line that is no message.
-func (l *lines) next() (line []byte, err error) {
-	var long outline
-	for size := 0; ; {
+// next reads a line with its end.
+func (l *lines) next() ([]byte, error) {
+	var line []byte
+	for {
 		piece, err := l.from.ReadSlice('\n')
-		if size += len(piece); size <= maxMessage {
-			line = append(line, piece...)
-		} else {
-			long.add(line)
-			long.add(piece)
-			line = nil
-		}
-		trimmed := bytes.TrimSpace(line)
+		line = append(line, piece...)
 		switch {
-		case size > maxSkipped:
+		case len(line) > maxMessage:
 			return nil, errTooLong
-		case errors.Is(err, bufio.ErrBufferFull):
-		case size > maxMessage:
-			if answer := long.unreadable(errTooLong); answer != nil {
-				return answer, err
-			}
-			return nil, errTooLong
-		case len(trimmed) == 0 || trimmed[0] != '{' && trimmed[0] != '[':
-			return nil, err
-		case !json.Valid(trimmed):
-			long.add(trimmed)
-			return long.unreadable(errNoMessage), err
-		default:
+		case !errors.Is(err, bufio.ErrBufferFull):
 			return line, err
 		}
 	}
@@ -116,8 +104,8 @@ func (t *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.Body = &bounded{ReadCloser: response.Body, eachEvent: r.Method == http.MethodGet, replies: &t.replies}
 	}
 	if err == nil && call != nil && response.StatusCode == http.StatusOK {
-		isStream := strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream")
-		response.Body = &answerBody{ReadCloser: response.Body, from: bufio.NewReader(response.Body), call: call, isStream: isStream}
+		kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+		response.Body = &answerBody{ReadCloser: response.Body, from: bufio.NewReader(response.Body), call: call, isStream: kind == "text/event-stream"}
 	}
 	return response, err
 }

@@ -11,69 +11,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// The library ends the connection, or lets the call wait, when it can't read an answer. So an error that says why takes the
-// place of such an answer: it ends its own call at once, and the connection goes on for the others.
-
-// codeUnreadable is the code of these errors. It is none that the protocol uses.
+// codeUnreadable is the code of the errors that take the place of unreadable answers. The protocol does not use it.
 const codeUnreadable = -32099
 
-// maxSkipped is the longest line that is skipped. A longer one ends the connection.
-const maxSkipped = 64 * maxMessage
+var errUnreadable = errors.New("it sent a message that can't be read, or that nests too deep")
 
-var (
-	errNoMessage = errors.New("it sent a message that can't be read, or that nests too deep")
-	errCut       = errors.New("request terminated without response") // as the library says it, see isBroken
-)
-
-// unreadable returns the answer to a call in place of one that can't be read.
-func unreadable(call json.RawMessage, why error) []byte {
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`+"\n", call, codeUnreadable, why.Error())
-}
-
-// outline is a JSON object of any size and depth, with null in place of the objects and lists in it. It keeps little memory.
-type outline struct {
-	text              []byte
-	depth             int
-	inString, escaped bool
-}
-
-// add adds the next piece of the object.
-func (o *outline) add(piece []byte) {
-	for _, c := range piece {
-		wasDeep := o.depth > 1
-		switch {
-		case o.escaped:
-			o.escaped = false
-		case o.inString:
-			o.escaped, o.inString = c == '\\', c != '"'
-		case c == '"':
-			o.inString = true
-		case c == '{' || c == '[':
-			if o.depth++; o.depth == 2 {
-				o.text = append(o.text, "null"...)
-			}
-		case c == '}' || c == ']':
-			o.depth--
-		}
-		if !wasDeep && o.depth <= 1 && len(o.text) < 4<<10 {
-			o.text = append(o.text, c)
-		}
-	}
-}
-
-// unreadable returns the answer that takes the place of the object, nil if that is no answer to a call.
-func (o *outline) unreadable(why error) []byte {
-	var message struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-	}
-	if json.Unmarshal(o.text, &message) != nil || message.ID == nil || message.Method != "" {
-		return nil
-	}
-	return unreadable(message.ID, why)
-}
-
-// answerBody is the body of the answer to a call over HTTP: a message, or a stream of events with messages.
+// answerBody is the body of the answer to a call over HTTP: a message, or a stream of events with messages. The library ends the
+// whole connection, or lets the call wait, when it can't read one. So answerBody returns an error with the ID of the call in its place.
 type answerBody struct {
 	io.ReadCloser
 	from     *bufio.Reader
@@ -84,72 +28,58 @@ type answerBody struct {
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
-	for len(b.rest) == 0 {
-		if b.err != nil {
-			return 0, b.err
-		}
-		if b.isStream {
-			b.rest, b.err = b.nextEvent()
-		} else {
-			b.rest, b.err = b.message()
-		}
+	if len(b.rest) == 0 && b.err == nil {
+		b.rest, b.err = b.next()
 	}
 	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
+	if b.rest = b.rest[n:]; len(b.rest) > 0 {
+		return n, nil
+	}
+	return n, b.err
 }
 
-// message returns the whole body.
-func (b *answerBody) message() ([]byte, error) {
-	body, err := io.ReadAll(b.from)
-	switch {
-	case errors.Is(err, errTooLong), errors.Is(err, errAsksTooMuch):
-		return unreadable(b.call, err), io.EOF
-	case err != nil:
-		return unreadable(b.call, errCut), io.EOF
-	case !isMessage(body):
-		return unreadable(b.call, errNoMessage), io.EOF
-	}
-	return body, io.EOF
-}
-
-// nextEvent returns the next event with the empty line that ends it.
-func (b *answerBody) nextEvent() (event []byte, err error) {
-	instead := func(why error) ([]byte, error) {
-		return append(append([]byte("data: "), unreadable(b.call, why)...), '\n'), io.EOF
-	}
-	var data []byte
-	isOther := false // the event is none of the protocol
+// next returns the whole message, or the next event of a stream with the empty line that ends it.
+func (b *answerBody) next() ([]byte, error) {
+	var text, data []byte
+	isOther := false // the event has a name that the protocol does not use
 	for {
 		line, err := b.from.ReadBytes('\n')
-		if errors.Is(err, errTooLong) || errors.Is(err, errAsksTooMuch) {
-			return instead(err)
-		}
-		event = append(event, line...)
-		name, value, isField := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(":"))
+		text = append(text, line...)
+		line = bytes.TrimRight(line, "\r\n")
+		field, value, _ := bytes.Cut(line, []byte(":"))
 		switch {
-		case string(name) == "data":
+		case errors.Is(err, errTooLong), errors.Is(err, errAsksTooMuch):
+			return b.instead(err), io.EOF
+		case !b.isStream:
+			data = text
+		case string(field) == "data":
 			data = append(append(data, value...), '\n')
-		case string(name) == "event":
+		case string(field) == "event":
 			isOther = string(bytes.TrimSpace(value)) != "message"
-		case !isField && len(name) > 0:
-			return instead(errNoMessage)
 		}
-		if err == nil && (len(name) > 0 || isField) {
+		if err == nil && (!b.isStream || len(line) > 0) {
 			continue
 		}
-		if data = bytes.TrimSpace(data); len(data) > 0 && !isOther && !isMessage(data) && (err == nil || errors.Is(err, io.EOF)) {
-			return instead(errNoMessage)
+		data = bytes.TrimSpace(data)
+		isWhole := err == nil || errors.Is(err, io.EOF)
+		if isWhole && !isOther && (len(data) > 0 || !b.isStream) && !isMessage(data) {
+			return b.instead(errUnreadable), io.EOF
 		}
-		return event, err
+		return text, err
 	}
 }
 
-// isMessage reports whether the library reads a text as a message. It nests no deeper than readers of JSON take.
-func isMessage(text []byte) bool {
-	if !json.Valid(text) {
-		return false
+// instead returns the error that takes the place of an unreadable answer.
+func (b *answerBody) instead(why error) []byte {
+	prefix := ""
+	if b.isStream {
+		prefix = "data: "
 	}
+	return fmt.Appendf(nil, "%s"+`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`+"\n\n", prefix, b.call, codeUnreadable, why.Error())
+}
+
+// isMessage reports whether the library can read a text as a message. encoding/json refuses what nests too deep.
+func isMessage(text []byte) bool {
 	_, err := jsonrpc.DecodeMessage(text)
-	return err == nil
+	return err == nil && json.Valid(text)
 }
