@@ -219,7 +219,7 @@ func TestChangedToolIsAskedAboutAgain(t *testing.T) {
 	s.await("It says: grown")
 	s.say(`shop_pay {"id": "changed"}`)
 	asked := s.await("May I do this?").Text
-	for _, want := range []string{"Its server has changed this tool since it was allowed", "the description was For tests. and is For more tests.", "parameters added: to", `"id": "changed"`, "/approve 2 always"} {
+	for _, want := range []string{"Its server has changed this tool since it was allowed", "the description was For tests. and is For more tests.", "parameter to added", `"id": "changed"`, "/approve 2 always"} {
 		if !strings.Contains(asked, want) {
 			t.Errorf("the question lacks %q: %s", want, asked)
 		}

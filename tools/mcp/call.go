@@ -19,15 +19,18 @@ func (s *server) callTool(ctx context.Context, params *sdk.CallToolParams, repea
 	if input, given := tools.InputOf(ctx); given {
 		params.InputResponses, params.RequestState = responsesOf(input), input.State
 	}
-	result, err := ask(ctx, s, repeatable, func(ctx context.Context, session *sdk.ClientSession) (*sdk.CallToolResult, error) {
-		if err := s.unchanged(ctx, session, params.Name); err != nil {
+	got, err := s.conduct(ctx, func(ctx context.Context) (any, error) {
+		if err := s.unchanged(ctx, params.Name); err != nil {
 			return nil, err
 		}
-		return session.CallTool(ctx, params)
+		return attempts(ctx, s, repeatable, func(ctx context.Context, session *sdk.ClientSession) (*sdk.CallToolResult, error) {
+			return session.CallTool(ctx, params)
+		})
 	})
 	if err != nil {
 		return tools.Result{}, err
 	}
+	result := got.(*sdk.CallToolResult)
 	if result.IsError {
 		return tools.Result{}, errors.New(resultOf(result).Text)
 	}
@@ -57,10 +60,7 @@ func attempts[T any](ctx context.Context, s *server, repeatable bool, request fu
 			return result, s.inputNeeded(ctx, result)
 		}
 		var refused *jsonrpc.Error
-		var changed *tools.ChangedError
 		switch {
-		case errors.As(err, &changed):
-			return result, err
 		case ctx.Err() != nil:
 			go s.check(conn)
 			return result, context.Cause(ctx)

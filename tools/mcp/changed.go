@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,18 +16,16 @@ import (
 	"parley/tools"
 )
 
-// A server can change a tool after people have allowed it. So the server is asked for its tools once more, on the same
-// connection, right before a call that people have allowed.
-
-// unchanged returns a tools.ChangedError if people have allowed a call of a tool, and its server describes it in another way now.
-func (s *server) unchanged(ctx context.Context, session *sdk.ClientSession, name string) error {
+// unchanged asks the server for its tools once more before a call that people have allowed. It returns a tools.ChangedError if the
+// server now describes the tool in another way.
+func (s *server) unchanged(ctx context.Context, name string) error {
 	allowed := tools.AllowedOf(ctx)
 	if allowed == nil {
 		return nil
 	}
-	known, err := s.list(ctx, session)
+	known, err := attempts(ctx, s, true, s.list)
 	if err != nil {
-		return err
+		return fmt.Errorf("nothing was done, since it is not known whether the tool has changed: %w", err)
 	}
 	found := false
 	for _, r := range known.Tools { // a server may list a name twice
@@ -64,90 +63,61 @@ func (r remoteTool) definition() string {
 	return string(text)
 }
 
-const (
-	shownNames       = 5  // names of parameters in a list of changes
-	shownDescription = 80 // characters of a description
-)
-
 // changes says what differs between two definitions of a tool.
 func changes(old, now string) string {
 	var was, is remoteTool
 	if json.Unmarshal([]byte(old), &was) != nil || json.Unmarshal([]byte(now), &is) != nil {
-		return "how it was described then is not known"
+		return "its earlier description is not known"
 	}
 	var words []string
 	if was.Description != is.Description {
-		words = append(words, fmt.Sprintf("the description was %s and is %s", excerpt(was.Description, is.Description), excerpt(is.Description, was.Description)))
+		before, after := differing(was.Description, is.Description)
+		words = append(words, fmt.Sprintf("the description was %s and is %s", before, after))
 	}
 	before, after := was.parameters(), is.parameters()
-	added, removed, other := []string{}, []string{}, []string{}
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if _, had := before[name]; !had {
-			added = append(added, name)
-		} else if !reflect.DeepEqual(before[name], after[name]) {
-			other = append(other, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if _, has := after[name]; !has {
-			removed = append(removed, name)
-		}
-	}
-	for _, list := range []struct {
-		verb  string
-		names []string
-	}{{"added", added}, {"removed", removed}, {"changed", other}} {
-		if len(list.names) > 0 {
-			words = append(words, "parameters "+list.verb+": "+shownList(list.names))
-		}
-	}
-	for _, hint := range []struct {
-		was, is bool
-		words   string
-	}{{was.ReadOnly, is.ReadOnly, "changes nothing"}, {was.Idempotent, is.Idempotent, "may be called twice"}, {was.Additive, is.Additive, "deletes nothing"}} {
+	all := map[string]any{}
+	maps.Copy(all, before)
+	maps.Copy(all, after)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		_, had := before[name]
+		_, has := after[name]
+		change := "changed"
 		switch {
-		case hint.is && !hint.was:
-			words = append(words, "it says now that it "+hint.words)
-		case hint.was && !hint.is:
-			words = append(words, "it says no longer that it "+hint.words)
+		case !had:
+			change = "added"
+		case !has:
+			change = "removed"
+		case reflect.DeepEqual(before[name], after[name]):
+			continue
 		}
+		words = append(words, fmt.Sprintf("parameter %s %s", approvals.Quote(clipped(name, 30)), change))
 	}
-	if len(words) == 0 {
-		return "details of its description or of its parameters"
+	const shown = 8
+	if more := len(words) - shown; more > 0 {
+		words = append(words[:shown], fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(words, "; ")
+	return cmp.Or(strings.Join(words, "; "), "details of its parameters or of what it says about its effects")
 }
 
 // parameters returns the parameters of a tool by name.
 func (r remoteTool) parameters() map[string]any {
-	var schema map[string]any
-	_ = json.Unmarshal(r.Schema, &schema) // no object has no parameters
-	list, _ := schema["properties"].(map[string]any)
-	return list
+	var schema struct {
+		Properties map[string]any `json:"properties"`
+	}
+	_ = json.Unmarshal(r.Schema, &schema) // plain has made it an object with an object of properties
+	return schema.Properties
 }
 
-// shownList returns some names as people are shown them.
-func shownList(names []string) string {
-	var list []string
-	for _, name := range names[:min(len(names), shownNames)] {
-		list = append(list, approvals.Quote(clipped(name, 30)))
-	}
-	if more := len(names) - shownNames; more > 0 {
-		list = append(list, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(list, ", ")
-}
-
-// excerpt returns a description in short, from where it begins to differ from another one.
-func excerpt(text, other string) string {
-	runes, others := []rune(text), []rune(other)
+// differing returns excerpts of two texts, from shortly before the first difference.
+func differing(a, b string) (string, string) {
+	before, after := []rune(a), []rune(b)
 	same := 0
-	for same < min(len(runes), len(others)) && runes[same] == others[same] {
+	for same < min(len(before), len(after)) && before[same] == after[same] {
 		same++
 	}
-	begin := ""
-	if from := max(0, same-20); from > 0 {
-		begin, runes = "…", runes[from:]
+	start, from := "", max(0, same-20)
+	if from > 0 {
+		start = "…"
 	}
-	return approvals.Quote(begin + clipped(string(runes), shownDescription))
+	return approvals.Quote(start + clipped(string(before[from:]), 80)), approvals.Quote(start + clipped(string(after[from:]), 80))
 }

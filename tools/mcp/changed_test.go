@@ -18,10 +18,13 @@ import (
 // says nothing of the change, or says that its list may be kept. What it writes in another order has not changed.
 func TestAllowedCallOfAChangedTool(t *testing.T) {
 	t.Parallel()
-	paid := 0
+	paid, broken := 0, false
 	shop := sdk.NewServer(&sdk.Implementation{Name: "shop", Version: "1"}, &sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}})
 	shop.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if broken && method == "tools/list" {
+				return nil, errors.New("out of paper")
+			}
 			result, err := next(ctx, method, r)
 			if list, is := result.(*sdk.ListToolsResult); is && err == nil {
 				list.TTLMs = int(time.Hour.Milliseconds())
@@ -59,16 +62,17 @@ func TestAllowedCallOfAChangedTool(t *testing.T) {
 		{func() {
 			is("Pays a bill.", `{"type":"object","properties":{"to":{"type":"number"},"files":{"type":"array"}}}`, nil)
 		},
-			"parameters added: `files`; parameters removed: `sum`; parameters changed: `to`"},
+			"parameter `files` added; parameter `sum` removed; parameter `to` changed"},
 		{func() { is("Pays a bill.", schema, &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true}) },
-			"it says now that it changes nothing; it says now that it may be called twice"},
+			"what it says about its effects"},
 		{func() {
 			is("Pays a bill.", strings.Replace(schema, `"type":"object"`, `"type":"object","additionalProperties":false`, 1), nil)
 		}, "details of"},
 		{func() {
 			is("Pays a bill.", strings.Replace(schema, `"type":"object"`, `"type":"object","anyOf":[{"required":["to"]}]`, 1), nil)
 		}, "details of"},
-		{func() { is("Pays a bill.", schema, nil) }, ""},
+		{func() { is("Pays a bill.", schema, nil); broken = true }, "not known whether the tool has changed: the server shop refused the call: out of paper"},
+		{func() { broken = false }, ""},
 		{func() { shop.RemoveTools("pay") }, "has no tool pay any more"},
 	} {
 		before := paid
@@ -82,7 +86,11 @@ func TestAllowedCallOfAChangedTool(t *testing.T) {
 			}
 		case err == nil || !strings.Contains(err.Error(), tt.says) || paid != before:
 			t.Errorf("%v, want %q; %d further calls", err, tt.says, paid-before)
-		case errors.As(err, &changed):
+		case !errors.As(err, &changed):
+			if !strings.HasPrefix(err.Error(), "nothing was done") {
+				t.Errorf("the error: %v", err)
+			}
+		default:
 			if again, err := h.registry.Call(tools.WithAllowed(t.Context(), []string{changed.Definition}), "shop_pay", "{}", time.Minute); err != nil || again.Text != "paid" {
 				t.Errorf("allowed as it is now: %q, %v", again.Text, err)
 			}
