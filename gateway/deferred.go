@@ -46,7 +46,7 @@ func (g *Gateway) deferredStates(waiting []deferred.Session) (is deferredState, 
 	}
 	if g.router != nil {
 		for _, m := range g.router.Outages() {
-			degraded = append(degraded, fmt.Sprintf("the model %s can't be called since %s: %s", m.Model, m.Since.Format(time.DateTime), m.Error))
+			degraded = append(degraded, fmt.Sprintf("the model %s can't be called since %s: %s", m.Model, m.Since.Format(time.DateTime), g.secrets.Hide(m.Error)))
 		}
 	}
 	if is.Messages > 0 {

@@ -58,7 +58,7 @@ func (g *Gateway) modelStates() map[string]modelState {
 		if states == nil {
 			states = map[string]modelState{}
 		}
-		state := modelState{State: h.State, Error: h.Error}
+		state := modelState{State: h.State, Error: g.secrets.Hide(h.Error)}
 		if !h.Since.IsZero() {
 			state.Since = &h.Since
 		}

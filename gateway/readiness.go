@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -119,27 +118,16 @@ func (g *Gateway) readiness() httpserver.ReadyFunc {
 		if err == nil {
 			err = readErr
 		}
-		ready, state := g.judge(is, err)
-		return ready, g.withoutSecrets(state)
+		return g.judge(is, err)
 	}
-}
-
-// withoutSecrets hides the configured secrets in the texts of platforms and servers.
-func (g *Gateway) withoutSecrets(is parts) parts {
-	var hidden parts
-	body, err := json.Marshal(is)
-	if err != nil || json.Unmarshal([]byte(g.secrets.Hide(string(body))), &hidden) != nil {
-		return is
-	}
-	return hidden
 }
 
 // judge decides from what the store holds whether the gateway is ready. err is why
-// the store can't be written or read.
+// the store can't be written or read. Secrets are hidden in the texts of platforms and servers.
 func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 	is = parts{Store: storeState{Writable: true}, Channels: map[string]channelState{}, Queues: []queueState{}}
 	if err != nil {
-		is.Store = storeState{Error: err.Error()}
+		is.Store = storeState{Error: g.secrets.Hide(err.Error())}
 	}
 	is.Store.Damaged = dbhealth.New(g.store).Damages()
 	for _, q := range in.queues {
@@ -153,10 +141,10 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 		}
 	}
 	for _, d := range in.held {
-		is.Held = append(is.Held, heldState{Channel: d.Channel, Session: string(d.Key), Since: d.HeldAt, Attempts: d.Attempts, Error: d.Reason})
+		is.Held = append(is.Held, heldState{Channel: d.Channel, Session: string(d.Key), Since: d.HeldAt, Attempts: d.Attempts, Error: g.secrets.Hide(d.Reason)})
 	}
 	if in.embeddings != nil {
-		is.Embeddings = &embeddingState{Model: in.embeddings.Model, Done: in.embeddings.Done, Total: in.embeddings.Total, Error: in.embeddings.Failure}
+		is.Embeddings = &embeddingState{Model: in.embeddings.Model, Done: in.embeddings.Done, Total: in.embeddings.Total, Error: g.secrets.Hide(in.embeddings.Failure)}
 		if in.embeddings.Failure != "" {
 			is.Embeddings.Since = &in.embeddings.Since
 		}
@@ -175,7 +163,7 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 		if h.NodeID != 0 && h.NodeID != g.store.Node().ID() {
 			continue // /readyz of that node says so
 		}
-		is.Channels[h.Channel] = channelState{Account: h.Account, State: h.State, Detail: h.Detail, Since: h.Since}
+		is.Channels[h.Channel] = channelState{Account: h.Account, State: h.State, Detail: g.secrets.Hide(h.Detail), Since: h.Since}
 		ready = ready && !needsOperator(h.State)
 	}
 	return ready, is

@@ -20,6 +20,7 @@ import (
 	"parley/conversation/storetest"
 	"parley/embedding"
 	"parley/internal/postgrestest"
+	"parley/plaintext"
 )
 
 // nameOnly is a channel without anything else.
@@ -105,6 +106,16 @@ func TestReadyShowsEmbeddings(t *testing.T) {
 	want := embeddingState{Model: "nomic", Done: 3, Total: 5, Error: "no answer", Since: &since}
 	if diff := cmp.Diff(&want, is.Embeddings); !ready || diff != "" {
 		t.Errorf("with a server that fails: %t\n%s", ready, diff)
+	}
+}
+
+// A secret is hidden in the words of a platform, and nowhere else: one may be the name of a channel or of a field.
+func TestReadyHidesSecretsOfOthersOnly(t *testing.T) {
+	t.Parallel()
+	g := &Gateway{store: storetest.New(t), secrets: plaintext.NewRedactor("telegram", "channel")}
+	_, is := g.judge(seen{held: []conversation.Delivery{{Channel: "telegram", Reason: "no telegram today"}}}, errors.New("no channel"))
+	if len(is.Held) != 1 || is.Held[0].Channel != "telegram" || is.Held[0].Error != "no (hidden) today" || is.Store.Error != "no (hidden)" {
+		t.Errorf("shown is %+v", is)
 	}
 }
 

@@ -81,7 +81,7 @@ func (g *Gateway) serverStates() map[string]serverState {
 	}
 	states := map[string]serverState{}
 	for _, s := range g.servers.Status() {
-		states[s.Name] = serverState{State: s.State, Error: s.Error, Since: s.Since, Tools: s.Tools, Starts: s.Starts, LeftOut: s.LeftOut}
+		states[s.Name] = serverState{State: s.State, Error: g.secrets.Hide(s.Error), Since: s.Since, Tools: s.Tools, Starts: s.Starts, LeftOut: s.LeftOut}
 	}
 	return states
 }
