@@ -172,7 +172,11 @@ func (c Config) Secrets() []string {
 			continue
 		}
 		for _, name := range sortedKeys(m.value) {
-			list = append(list, plaintext.SecretWords(m.value.MapIndex(name).String())...)
+			for _, word := range plaintext.SecretWords(m.value.MapIndex(name).String()) {
+				if plaintext.IsSecret(name.String(), word) {
+					list = append(list, word)
+				}
+			}
 		}
 	}
 	return list

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,16 +32,18 @@ func NewRedactor(secrets ...string) *Redactor {
 	return r
 }
 
-// Add has one more secret hidden, also as it stands in JSON, in quotes, in a URL and in base64. A secret that is a URL has a
-// password, which is hidden as well.
+// Add has one more secret hidden, also as it stands in JSON, in quotes, in a URL and in base64. The password of a secret that is a
+// URL is hidden as well.
 func (r *Redactor) Add(secret string) {
 	if len(secret) < shortestSecret {
 		return
 	}
-	if u, err := url.Parse(secret); err == nil && u.User != nil {
-		password, _ := u.User.Password()
-		r.Add(password)
-		r.Add(u.User.String())
+	if u, err := url.Parse(secret); err == nil && u.Host != "" {
+		r.Add(u.Query().Get("password"))
+		if password, has := u.User.Password(); has || len(u.User.Username()) >= 16 { // a token, if it is that long
+			r.Add(password)
+			r.Add(u.User.String())
+		}
 	}
 	inJSON, _ := json.Marshal(secret) // a text can always be written
 	quoted := strconv.Quote(secret)
@@ -86,4 +89,15 @@ func SecretWords(text string) []string {
 		words = append(words, strings.TrimSpace(text))
 	}
 	return slices.DeleteFunc(words, func(word string) bool { return len(word) < 8 })
+}
+
+var secretName = regexp.MustCompile(`(?i)key|token|secret|pass|pwd|auth|cred|cookie|private|dsn`)
+
+// IsSecret reports whether a word of a variable or a header is a secret: an address with a password, or a word whose name says so.
+// Another one may be a region or a folder, which must stay readable.
+func IsSecret(name, word string) bool {
+	if u, err := url.Parse(word); err == nil && u.Host != "" {
+		return u.User != nil
+	}
+	return secretName.MatchString(name)
 }

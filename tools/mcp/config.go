@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -122,18 +121,12 @@ func (c Config) CheckKeys(report func(key, found, allowed string)) {
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// secretName matches the names of variables and headers that hold secrets.
-var secretName = regexp.MustCompile(`(?i)key|token|secret|pass|pwd|auth|cred|cookie|private|dsn`)
-
-// secrets returns the words of the environment and of the headers that may be secrets. named leaves out addresses without a
-// password, and words whose names don't say that they are secrets: the model may need such a folder or region.
-func (c Config) secrets(named bool) (list []string) {
+// secrets returns the words of the environment and of the headers: all that may be secrets, or only those that are.
+func (c Config) secrets(all bool) (list []string) {
 	for _, texts := range []map[string]string{c.Env, c.Headers} {
 		for name, text := range texts {
 			for _, word := range plaintext.SecretWords(text) {
-				u, err := url.Parse(word)
-				isAddress := err == nil && u.Host != ""
-				if !named || isAddress && u.User != nil || !isAddress && secretName.MatchString(name) {
+				if all || plaintext.IsSecret(name, word) {
 					list = append(list, word)
 				}
 			}
