@@ -172,11 +172,7 @@ func (c Config) Secrets() []string {
 			continue
 		}
 		for _, name := range sortedKeys(m.value) {
-			for _, word := range plaintext.SecretWords(m.value.MapIndex(name).String()) {
-				if plaintext.IsSecret(name.String(), word) {
-					list = append(list, word)
-				}
-			}
+			list = append(list, plaintext.SecretWords(name.String(), m.value.MapIndex(name).String())...)
 		}
 	}
 	return list

@@ -81,9 +81,9 @@ func (r *Redactor) HideIn(err error) error {
 	return errors.New(r.Hide(err.Error()))
 }
 
-// SecretWords returns the words of a text that are long enough to be secrets, and the text itself if it has several: a header
-// such as "Bearer TOKEN" has a word before its secret. A short word would hide what has nothing to do with it.
-func SecretWords(text string) []string {
+// LongWords returns the words of a text that are long enough to be secrets, and the text itself if it has several words: a header
+// such as "Bearer TOKEN" has a word before its secret.
+func LongWords(text string) []string {
 	words := strings.Fields(text)
 	if len(words) > 1 {
 		words = append(words, strings.TrimSpace(text))
@@ -93,11 +93,13 @@ func SecretWords(text string) []string {
 
 var secretName = regexp.MustCompile(`(?i)key|token|secret|pass|pwd|auth|cred|cookie|private|dsn`)
 
-// IsSecret reports whether a word of a variable or a header is a secret: an address with a password, or a word whose name says so.
-// Another one may be a region or a folder, which must stay readable.
-func IsSecret(name, word string) bool {
-	if u, err := url.Parse(word); err == nil && u.Host != "" {
-		return u.User != nil
-	}
-	return secretName.MatchString(name)
+// SecretWords returns the long words of a variable or a header that are secrets: addresses with a user or a password, and words
+// whose name says so. Others may be regions or folders, which must stay readable.
+func SecretWords(name, text string) []string {
+	return slices.DeleteFunc(LongWords(text), func(word string) bool {
+		if u, err := url.Parse(word); err == nil && u.Host != "" {
+			return u.User == nil
+		}
+		return !secretName.MatchString(name)
+	})
 }

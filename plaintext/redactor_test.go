@@ -41,13 +41,13 @@ func TestRedactorHidesSecretsInEachForm(t *testing.T) {
 func TestSecretsAreToldFromSettings(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"SHOP_TOKEN": "tok-4711-tok", "authorization": "Bearer-4711", "SHOP": "https://me:pass-phrase@host/"} {
-		if !plaintext.IsSecret(name, text) {
-			t.Errorf("%s is no secret", name)
+		if len(plaintext.SecretWords(name, text)) == 0 {
+			t.Errorf("%s has no secret", name)
 		}
 	}
 	for name, text := range map[string]string{"REGION": "eu-central-1", "LOG_LEVEL": "information", "FOLDER": "/srv/of/the/shop", "KEYS_AT": "https://host/keys"} {
-		if plaintext.IsSecret(name, text) {
-			t.Errorf("%s is a secret", name)
+		if len(plaintext.SecretWords(name, text)) > 0 {
+			t.Errorf("%s has a secret", name)
 		}
 	}
 }

@@ -74,20 +74,21 @@ func changes(old, now string) string {
 		before, after := differing(was.Description, is.Description)
 		words = append(words, fmt.Sprintf("the description was %s and is %s", before, after))
 	}
-	before, after := was.parameters(), is.parameters()
+	var before, after struct{ Properties map[string]any }
+	_, _ = json.Unmarshal(was.Schema, &before), json.Unmarshal(is.Schema, &after) // without properties, there are no parameters
 	all := map[string]any{}
-	maps.Copy(all, before)
-	maps.Copy(all, after)
+	maps.Copy(all, before.Properties)
+	maps.Copy(all, after.Properties)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		_, had := before[name]
-		_, has := after[name]
+		_, had := before.Properties[name]
+		_, has := after.Properties[name]
 		change := "changed"
 		switch {
 		case !had:
 			change = "added"
 		case !has:
 			change = "removed"
-		case reflect.DeepEqual(before[name], after[name]):
+		case reflect.DeepEqual(before.Properties[name], after.Properties[name]):
 			continue
 		}
 		words = append(words, fmt.Sprintf("parameter %s %s", approvals.Quote(clipped(name, 30)), change))
@@ -97,15 +98,6 @@ func changes(old, now string) string {
 		words = append(words[:shown], fmt.Sprintf("and %d more", more))
 	}
 	return cmp.Or(strings.Join(words, "; "), "details of its parameters or of what it says about its effects")
-}
-
-// parameters returns the parameters of a tool by name.
-func (r remoteTool) parameters() map[string]any {
-	var schema struct {
-		Properties map[string]any `json:"properties"`
-	}
-	_ = json.Unmarshal(r.Schema, &schema) // plain has made it an object with an object of properties
-	return schema.Properties
 }
 
 // differing returns excerpts of two texts, from shortly before the first difference.

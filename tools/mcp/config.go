@@ -121,18 +121,14 @@ func (c Config) CheckKeys(report func(key, found, allowed string)) {
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// secrets returns the words of the environment and of the headers: all that may be secrets, or only those that are.
-func (c Config) secrets(all bool) (list []string) {
+// secrets returns the words of the environment and of the headers: all that may be secrets, and those that are.
+func (c Config) secrets() (all, named []string) {
 	for _, texts := range []map[string]string{c.Env, c.Headers} {
 		for name, text := range texts {
-			for _, word := range plaintext.SecretWords(text) {
-				if all || plaintext.IsSecret(name, word) {
-					list = append(list, word)
-				}
-			}
+			all, named = append(all, plaintext.LongWords(text)...), append(named, plaintext.SecretWords(name, text)...)
 		}
 	}
-	return list
+	return all, named
 }
 
 // listForm is the form of stored lists of tools. Lists of another form are read from their servers again.

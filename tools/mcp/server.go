@@ -94,8 +94,9 @@ type connection struct {
 func newServer(ctx context.Context, name string, c Config, guard *Guard, o Options) *server {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = time.Second, longestPause
+	all, named := c.secrets()
 	return &server{
-		secrets: plaintext.NewRedactor(c.secrets(true)...), named: plaintext.NewRedactor(c.secrets(false)...), name: name, config: c, options: o, guard: guard, log: o.Log.With("server", name), lists: o.Lists, ctx: ctx, pauses: pauses, since: time.Now(),
+		secrets: plaintext.NewRedactor(all...), named: plaintext.NewRedactor(named...), name: name, config: c, options: o, guard: guard, log: o.Log.With("server", name), lists: o.Lists, ctx: ctx, pauses: pauses, since: time.Now(),
 		held: map[string]*call{}, move: make(chan struct{}), asked: make(chan struct{}),
 		refusals: rate.Sometimes{First: 3, Interval: time.Minute},
 	}
