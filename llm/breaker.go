@@ -170,8 +170,11 @@ func (b *breaker) failure(again time.Duration) *failure {
 const patience = 30 * time.Second
 
 // admit waits until an attempt of a call is let through, at most for patience. A caller that has a fallback
-// to call does not wait.
-func (b *breaker) admit(ctx context.Context, call int64, waits bool, waiting func(Waiting)) (done func(error), refused *failure) {
+// to call does not wait, nor does a call in the background.
+func (b *breaker) admit(ctx context.Context, req Request, call int64, waits bool) (done func(error), refused *failure) {
+	if req.Background {
+		return b.admitBackground()
+	}
 	for until := time.Now().Add(patience); ; {
 		done, again := b.allow(call)
 		if done != nil {
@@ -181,8 +184,8 @@ func (b *breaker) admit(ctx context.Context, call int64, waits bool, waiting fun
 		if !waits || time.Now().Add(again).After(until) {
 			return nil, refused
 		}
-		if waiting != nil && again >= time.Second {
-			waiting(Waiting{Kind: refused.cause.Kind, For: again})
+		if req.Waiting != nil && again >= time.Second {
+			req.Waiting(Waiting{Kind: refused.cause.Kind, For: again})
 		}
 		select {
 		case <-time.After(again):

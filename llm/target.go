@@ -94,7 +94,7 @@ func (t *target) persist(ctx context.Context, req Request, out *output, hasNext 
 		if t.breaker.isOpen() {
 			refusals++
 		}
-		done, refused := t.admit(ctx, req, call, !hasNext && refusals <= 1)
+		done, refused := t.breaker.admit(ctx, req, call, !hasNext && refusals <= 1)
 		if refused != nil {
 			return Response{}, backoff.Permanent(refused)
 		}
@@ -138,14 +138,6 @@ func (t *target) persist(ctx context.Context, req Request, out *output, hasNext 
 		fail = &failure{cause: &Error{Err: err}} // ctx ended between two attempts
 	}
 	return Response{}, fail
-}
-
-// admit waits until an attempt is let through. A call in the background does not wait.
-func (t *target) admit(ctx context.Context, req Request, call int64, waits bool) (done func(error), refused *failure) {
-	if req.Background {
-		return t.breaker.admitBackground()
-	}
-	return t.breaker.admit(ctx, call, waits, req.Waiting)
 }
 
 // isHopeless reports whether another attempt would keep the caller from a fallback for long.
