@@ -226,7 +226,7 @@ func (r *Router) requestTokens(request llm.Request) int {
 
 // refusedStep returns a call that was refused as a step of its run.
 func refusedStep(model string, at time.Time, err error) steps.Step {
-	return steps.Step{Kind: steps.Model, Name: model, At: at, Error: plaintext.ShortLine(err.Error(), maxStepError), Failure: string(llm.KindOverBudget)}
+	return steps.Step{Kind: steps.Model, Name: model, At: at, Error: plaintext.ShortLine(err.Error(), maxStepError), Failure: string(llm.KindOf(err))}
 }
 
 // warn notes what the reply warns of.

@@ -32,18 +32,26 @@ func asksModel(in conversation.Inbound) bool {
 	return !is || c.Name == "retry" || c.Name == "continue"
 }
 
+// givesUp returns why a model can't be called, if the messages that wait for it since then have waited for long enough.
+func (r *Router) givesUp(model string, since time.Time) *llm.Error {
+	if !r.isExpired(since) {
+		return nil
+	}
+	return r.outages.cause(model)
+}
+
 // mustDefer reports whether the message that waits first may not be sent to the model now. A message that has waited for too long is
 // given up instead while the model is down.
 func (l *loop) mustDefer(snapshot conversation.Snapshot) bool {
 	first := snapshot.Waiting[0]
-	if !l.defers() || !asksModel(first) || snapshot.Damaged || len(settledByStop(snapshot.Waiting)) > 0 {
+	if l.apart || !l.defers() || !asksModel(first) || snapshot.Damaged || len(settledByStop(snapshot.Waiting)) > 0 {
 		return false
 	}
 	if _, is := first.Command(); is && len(settledByStop(snapshot.Waiting[1:])) > 0 {
 		return false
 	}
 	model := l.router.setup(snapshot).label()
-	if l.router.isExpired(first.DeferredSince) && l.router.outages.cause(model) != nil {
+	if l.router.givesUp(model, first.DeferredSince) != nil {
 		return false
 	}
 	waits := !first.DeferredSince.IsZero() && (first.DeferredFor == model || first.DeferredFor == "")
@@ -76,7 +84,7 @@ func (l *loop) whileDeferred(intake, runs context.Context, snapshot conversation
 		if cause := l.router.outages.cause(model); cause != nil {
 			kind = cause.Kind
 		}
-		l.addDeferred(runs, deferred.Deferral{Key: l.key, Took: fresh, Model: model, Until: l.router.outages.next(model), Notice: kind.WaitWords()})
+		l.addDeferred(runs, deferred.Deferral{Key: l.key, Took: fresh, Model: model, Until: l.deps.Store.Now(), Notice: kind.WaitWords()})
 	}
 	return false
 }
@@ -109,15 +117,15 @@ func (l *loop) addDeferred(ctx context.Context, w deferred.Deferral) error {
 	return nil
 }
 
-// beginTrial notes that a run begins that may try whether the model is back. once says that it does, and end notes its end. Where the
-// messages have waited for too long and the model is down, it sets q.refused.
-func (l *loop) beginTrial(q *question) (once bool, end func()) {
-	model := q.setup.label()
-	isWoken, once, end := l.router.outages.begin(model, l.key)
-	if cause := l.router.outages.cause(model); cause != nil && !isWoken && l.router.isExpired(q.took[0].DeferredSince) {
-		q.refused = cause
-	}
-	return once, end
+func isDeferred(waiting []conversation.Inbound) bool {
+	return slices.ContainsFunc(waiting, func(in conversation.Inbound) bool { return !in.DeferredSince.IsZero() })
+}
+
+// endDeferral stores that the messages of the session no longer wait for the model. It reports whether they are.
+func (l *loop) endDeferral(ctx context.Context) bool {
+	err := l.persist(ctx, "store that messages no longer wait for the model", func() error { return deferred.New(l.deps.Store).End(ctx, l.key) })
+	l.cache.invalidate()
+	return err == nil
 }
 
 // serversFault handles a run that has failed by a fault of the model's server: its messages wait, and the result is nil. Any other
@@ -127,13 +135,13 @@ func (l *loop) serversFault(runs context.Context, q *question, begun journal.Run
 	if !errors.As(err, &cause) || !cause.Kind.IsServers() {
 		return err
 	}
-	model, waits := q.setup.label(), l.defers()
+	model, waits, first := q.setup.label(), l.defers(), q.took[0]
 	var until time.Time
-	giveUp := q.refused != nil
+	giveUp := l.router.givesUp(model, first.DeferredSince) != nil
 	if !giveUp {
 		until, giveUp = l.router.outages.failed(model, l.key, cause, waits, l.deps.Store.Now())
 	}
-	switch first := q.took[0]; {
+	switch {
 	case !waits:
 		return err
 	case l.router.isExpired(first.DeferredSince):
@@ -145,6 +153,7 @@ func (l *loop) serversFault(runs context.Context, q *question, begun journal.Run
 	case first.DeferredSince.IsZero() && l.router.outages.cause(model) == nil:
 		l.deps.Log.Warn("run failed; its messages wait", "session", l.key, "run", first.ID, "error", err)
 	}
+	l.apart = false
 	l.suspend(runs, begun)
 	took := slices.Clone(q.took)
 	if l.addDeferred(runs, deferred.Deferral{Key: l.key, Took: took, Model: model, Until: until, Notice: cause.Kind.WaitWords()}) != nil && runs.Err() == nil {

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/budgets"
 	"parley/conversation/deferred"
+	"parley/conversation/storetest"
 	"parley/llm"
 	"parley/llm/llmtest"
 )
@@ -271,6 +274,144 @@ func TestDeferredMessageIsStoppedDeletedOrEdited(t *testing.T) {
 	h.awaitDeferred(0)
 	if due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Limit: 5}); err != nil || len(due) > 0 {
 		t.Errorf("also sent: %v, %v", due, err)
+	}
+}
+
+// A message that waited for the model, and whose run then asks a person, waits for that person alone: it keeps no other session waiting.
+func TestDeferredRunThatAsksWaitsForThePerson(t *testing.T) {
+	t.Parallel()
+	var works atomic.Bool
+	a := newApprovalHarness(t, storetest.New(t), patient, nil)
+	calls := []llm.ToolCall{{ID: "a", Name: "pay", Arguments: `{"sum": 5}`}}
+	a.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		switch last := c.Messages[len(c.Messages)-1]; {
+		case !works.Load():
+			return llmtest.Answer{Status: 503}
+		case last.Role != "tool":
+			return llmtest.Answer{ToolCalls: calls}
+		}
+		return llmtest.Answer{Text: "paid"}
+	})
+	a.accept(a.from("ann", "pay 5"))
+	a.reply(room)
+	works.Store(true)
+	if got := a.reply(room); !strings.Contains(got, "May I do this?") {
+		t.Fatalf("asked with %q", got)
+	}
+	a.awaitDeferred(0)
+	a.accept(a.from("ann", "/approve 1"))
+	a.reply(room) // says that it is allowed
+	if got := a.reply(room); got != "paid" {
+		t.Errorf("answered with %q", got)
+	}
+}
+
+// One of several whose messages wait for the model is over budget by then: each of them gets an answer.
+func TestDeferredMessagesOfOneOverBudgetAreParted(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	store := storetest.New(t, conversation.Config{Now: func() time.Time { return fourHoursBeforeMidnight.Add(time.Since(begun)) }})
+	caps, err := budgets.Open(t.Context(), store, budgets.Config{Timezone: "UTC", PersonTokens: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHarnessOn(t, store, func(d *Deps) { patient(d); d.Budgets = Budgets{Store: caps} })
+	var works atomic.Bool
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		if c.LastUser() == "Bob: Use it up." || works.Load() {
+			return answerWithTokens("Yes.", 1200)
+		}
+		return llmtest.Answer{Status: 503}
+	})
+	h.accept(h.inGroup("Use it up.", "1", "Bob"))
+	h.reply(room)
+	h.accept(h.inGroup("Are you there?", "2", "Ada"))
+	h.reply(room)
+	h.accept(h.inGroup("What now?", "1", "Bob"))
+	h.awaitDeferred(2)
+	works.Store(true)
+	if got := h.reply(room); !strings.HasPrefix(got, "Yes.") {
+		t.Errorf("Ada is answered with %q", got)
+	}
+	if got := h.reply(room); !strings.HasPrefix(got, "You have used today's 1,000 tokens") {
+		t.Errorf("Bob is told %q", got)
+	}
+	h.awaitDeferred(0)
+}
+
+// The notice that messages wait belongs to their run, so that it ends the preview of what the run has written.
+func TestNoticeOfDeferredMessagesBelongsToTheirRun(t *testing.T) {
+	t.Parallel()
+	sent := make(chan conversation.Delivery, 1)
+	h := newHarness(t, func(d *Deps) {
+		patient(d)
+		deliver := d.Deliver
+		d.Deliver = func(due []conversation.Delivery) {
+			select {
+			case sent <- due[0]:
+			default:
+			}
+			deliver(due)
+		}
+	})
+	h.outage(503)
+	h.say(room, "hello")
+	h.reply(room)
+	stored, err := h.store.Inbox(t.Context(), room, 1)
+	if err != nil || len(stored) != 1 {
+		t.Fatal(stored, err)
+	}
+	if notice := <-sent; notice.RunID != stored[0].ID || !notice.Interim {
+		t.Errorf("the notice is %+v, want one of run %d", notice, stored[0].ID)
+	}
+}
+
+// Which sessions try a model: the oldest ones while it answers; while it is down one at a time, that whose try is longest ago; and a
+// session that does not begin its run keeps the others waiting for a moment only.
+func TestSessionsTryInTurn(t *testing.T) {
+	t.Parallel()
+	o := newOutages(slog.New(slog.DiscardHandler), 2)
+	at := time.Now()
+	cause := &llm.Error{Kind: llm.KindUnavailable, Err: errors.New("status 503")}
+	var list []deferred.Session
+	choose := func() string {
+		t.Helper()
+		isExpired := func(since time.Time) bool { return at.Sub(since) > time.Hour }
+		chosen, others := o.choose(slices.Clone(list), isExpired, at)
+		if len(chosen)+len(others) > len(list) {
+			t.Errorf("%d sessions are chosen, %d wait, of %d", len(chosen), len(others), len(list))
+		}
+		return fmt.Sprint(chosen)
+	}
+	fail := func(key conversation.Key) {
+		o.failed("m", key, cause, true, at)
+		_, end := o.begin("m", key)
+		end()
+	}
+	for _, name := range []conversation.Key{"cli:a", "cli:b", "cli:c"} {
+		list = append(list, deferred.Session{Key: name, Model: "m", Since: at, Until: at})
+	}
+	fail("cli:a")
+	fail("cli:b")
+	if got := choose(); got != "[]" {
+		t.Errorf("right after the failure, %s try", got)
+	}
+	at = at.Add(longestPause)
+	list[0].Until = at
+	if got := choose(); got != "[cli:b]" {
+		t.Errorf("%s try first", got)
+	}
+	if got := choose(); got != "[]" {
+		t.Errorf("%s try at the same time", got)
+	}
+	at = at.Add(trialPatience)
+	if got := choose(); got != "[cli:c]" {
+		t.Errorf("%s try after a session that did not begin its run", got)
+	}
+	fail("cli:c")
+	o.answered("m", "cli:d", at)
+	if got := choose(); got != "[cli:a]" {
+		t.Errorf("%s try first after the outage", got)
 	}
 }
 

@@ -274,6 +274,9 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 		return false
 	}
 	if len(open) > 0 {
+		if isDeferred(snapshot.Waiting) { // the model has answered since: they wait for a person
+			return l.endDeferral(runs)
+		}
 		return l.whileAsked(intake, runs, snapshot, open)
 	}
 	if l.mustDefer(snapshot) {

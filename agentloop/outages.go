@@ -21,21 +21,21 @@ const (
 	longestPause   = 15 * time.Second // between two such tries
 	longestAsked   = 5 * time.Minute  // the longest pause that a server may ask for
 	mostFailures   = 5                // of one message, while the model answers others; then its run fails
-	wakePatience   = 10 * time.Second // how long a session that was woken may take to begin its run
-	deferredLook   = 500 * time.Millisecond
-	deferredRarely = 2 * time.Second // while this process knows of nothing that waits
+	trialPatience  = 10 * time.Second // how long others wait for a session that was chosen to try and has not begun its run
+	trialPause     = time.Minute      // until it is chosen again
+	deferredLook   = time.Second      // how often what waits is read
+	deferredRarely = 5 * time.Second  // the same while nothing waits
 )
 
 // outages are the models that can't be called, as the runs of this process have seen. It is safe for concurrent use.
 type outages struct {
 	mu       sync.Mutex
 	log      *slog.Logger
-	most     int                                // deferred sessions that run at once
-	models   map[string]*outage                 // by the labels of the models
-	woken    map[conversation.Key]woken         // sessions that were chosen to try, and have not begun their runs
-	running  map[conversation.Key]string        // models of those whose runs are under way
-	failures map[conversation.Key]sessionTrials // sessions whose runs have failed, and not worked since
-	changed  chan struct{}                      // holds one token when a deferred session may begin
+	most     int                           // deferred sessions that run at once
+	models   map[string]*outage            // by the labels of the models
+	trials   map[conversation.Key]trial    // the sessions that try
+	failures map[conversation.Key]failures // sessions whose runs have failed, and not worked since
+	changed  chan struct{}                 // holds one token when a deferred session may begin
 }
 
 // outage is what is known of a model.
@@ -51,21 +51,21 @@ type outage struct {
 	width    int // how many deferred sessions may be under way at once
 }
 
-type woken struct {
-	at    time.Time
+// trial is the run of a session that was chosen to try whether its model answers.
+type trial struct {
 	model string
+	until time.Time // how long others wait for the run; zero = it is under way
 }
 
-type sessionTrials struct {
-	all  int // failed runs
-	own  int // those that failed while the model answered others
+type failures struct {
 	last time.Time
+	own  int // those that happened while the model answered others
 }
 
 func newOutages(log *slog.Logger, most int) *outages {
 	return &outages{
-		log: log, most: max(1, most), models: map[string]*outage{}, woken: map[conversation.Key]woken{}, running: map[conversation.Key]string{},
-		failures: map[conversation.Key]sessionTrials{}, changed: make(chan struct{}, 1),
+		log: log, most: max(1, most), models: map[string]*outage{}, trials: map[conversation.Key]trial{},
+		failures: map[conversation.Key]failures{}, changed: make(chan struct{}, 1),
 	}
 }
 
@@ -78,73 +78,96 @@ func (o *outages) of(model string) *outage {
 	return m
 }
 
-// underWay returns how many deferred sessions of a model run, or are about to.
-func (o *outages) underWay(model string, now time.Time) (n int) {
-	for _, of := range o.running {
-		if of == model {
-			n++
-		}
-	}
-	for key, w := range o.woken {
-		if now.Sub(w.at) > wakePatience {
-			delete(o.woken, key)
-		} else if w.model == model {
-			n++
+// trying returns how many sessions try a model.
+func (o *outages) trying(model string, now time.Time) (n int) {
+	for key, t := range o.trials {
+		switch {
+		case t.until.IsZero() || now.Before(t.until):
+			if t.model == model {
+				n++
+			}
+		case now.Sub(t.until) > trialPause:
+			delete(o.trials, key)
 		}
 	}
 	return n
 }
 
 // mustWait reports whether a session may not call the model now. isDeferred says that its messages wait for the model
-// already: then it waits until wake has chosen it. While the model is down, another session may be the one that tries
+// already: then it waits until choose has chosen it. While the model is down, another session may be the one that tries
 // whether the model is back.
 func (o *outages) mustWait(model string, key conversation.Key, isDeferred bool, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, is := o.woken[key]; is {
+	if _, tries := o.trials[key]; tries {
 		return false
 	}
 	m := o.of(model)
 	if isDeferred || !m.down {
 		return isDeferred
 	}
-	if o.underWay(model, now) > 0 || now.Before(m.failedAt.Add(m.pause)) {
+	if !o.mayTry(model, now) {
 		return true
 	}
-	o.woken[key] = woken{now, model}
+	o.trials[key] = trial{model, now.Add(trialPatience)}
 	return false
 }
 
-// wake reports whether a deferred session is to try now. It is then expected to begin its run.
-func (o *outages) wake(s deferred.Session, now time.Time) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	m := o.of(s.Model)
-	under := o.underWay(s.Model, now)
-	_, isWoken := o.woken[s.Key]
-	if _, isRunning := o.running[s.Key]; isRunning || isWoken || s.Until.After(now) {
-		return false
-	}
-	if m.down && (under > 0 || now.Before(m.failedAt.Add(m.pause)) && !s.Until.After(m.failedAt)) || !m.down && under >= m.width {
-		return false
-	}
-	o.woken[s.Key] = woken{now, s.Model}
-	return true
+// mayTry reports whether a session may try whether a model that is down is back.
+func (o *outages) mayTry(model string, now time.Time) bool {
+	m := o.of(model)
+	return o.trying(model, now) == 0 && !now.Before(m.failedAt.Add(m.pause))
 }
 
-// begin notes that a session begins a run, and returns the function that notes its end. isWoken says that wake or mustWait has chosen
-// the session, and once that the run tries whether a model that is down is back.
-func (o *outages) begin(model string, key conversation.Key) (isWoken, once bool, end func()) {
+// choose returns the sessions of a list that may try now, and the others. The list begins with those that have waited longest. Where
+// the model is down, the one is chosen whose latest try is longest ago, so that a message on which a server fails keeps nobody
+// waiting. isExpired says that a session has waited for long enough: it is given up then.
+func (o *outages) choose(list []deferred.Session, isExpired func(since time.Time) bool, now time.Time) (chosen []conversation.Key, others []deferred.Session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, is := o.woken[key]; !is {
-		return false, false, func() {}
+	take := func(s deferred.Session) {
+		o.trials[s.Key], chosen = trial{s.Model, now.Add(trialPatience)}, append(chosen, s.Key)
 	}
-	delete(o.woken, key)
-	o.running[key] = model
-	return true, o.of(model).down, func() {
+	next := map[string]deferred.Session{} // by models that are down
+	for _, s := range list {
+		m, most := o.of(s.Model), 0
+		_, tries := o.trials[s.Key]
+		switch {
+		case tries || s.Until.After(now):
+			continue
+		case !m.down:
+			most = m.width
+		case isExpired(s.Since):
+			most = o.most
+		default:
+			if first, found := next[s.Model]; !found || s.Until.Before(first.Until) {
+				next[s.Model] = s
+			}
+		}
+		if o.trying(s.Model, now) < most {
+			take(s)
+		}
+	}
+	for model, s := range next {
+		if o.mayTry(model, now) {
+			take(s)
+		}
+	}
+	return chosen, slices.DeleteFunc(list, func(s deferred.Session) bool { _, tries := o.trials[s.Key]; return tries })
+}
+
+// begin notes that a session begins a run, and returns the function that notes its end. once says that the run tries whether a model
+// that is down is back.
+func (o *outages) begin(model string, key conversation.Key) (once bool, end func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, tries := o.trials[key]; !tries {
+		return false, func() {}
+	}
+	o.trials[key] = trial{model: model}
+	return o.of(model).down, func() {
 		o.mu.Lock()
-		delete(o.running, key)
+		delete(o.trials, key)
 		o.mu.Unlock()
 		offer(o.changed)
 	}
@@ -155,18 +178,17 @@ func (o *outages) answered(model string, key conversation.Key, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	m := o.of(model)
-	m.answered = now
 	if m.down {
 		o.log.Info("model answers again; what waits is answered", "model", model, "down", now.Sub(m.since).Round(time.Second), "failed_runs", m.failed)
 	}
-	_, isRunning := o.running[key]
-	if isRunning {
+	_, tries := o.trials[key]
+	if tries {
 		m.width = min(m.width+1, o.most)
 	}
-	if isRunning || !m.since.IsZero() {
+	if tries || !m.since.IsZero() {
 		offer(o.changed)
 	}
-	m.since, m.first, m.down, m.pause, m.failed, m.cause = time.Time{}, "", false, 0, 0, nil
+	*m = outage{answered: now, width: m.width, failedAt: m.failedAt}
 	delete(o.failures, key)
 }
 
@@ -175,7 +197,7 @@ func (o *outages) answered(model string, key conversation.Key, now time.Time) {
 func (o *outages) failed(model string, key conversation.Key, cause *llm.Error, waits bool, now time.Time) (until time.Time, giveUp bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	m, t := o.of(model), o.failures[key]
+	m, f := o.of(model), o.failures[key]
 	if m.since.IsZero() {
 		m.since, m.first = now, key
 	}
@@ -183,26 +205,18 @@ func (o *outages) failed(model string, key conversation.Key, cause *llm.Error, w
 		m.down = true
 		o.log.Warn("model is down; messages wait for it", "model", model, "error", cause)
 	}
-	if !m.down && (cause.MayBeOfCall() || t.all > 0 && m.answered.After(t.last)) {
-		t.own++
+	if !m.down && (cause.MayBeOfCall() || !f.last.IsZero() && m.answered.After(f.last)) {
+		f.own++
 	}
-	if t.all, t.last = t.all+1, now; waits {
-		o.failures[key] = t
+	if f.last = now; waits {
+		o.failures[key] = f
 	}
 	if now.Sub(m.failedAt) >= m.pause { // runs that were under way together count once
 		m.pause = min(max(2*m.pause, firstPause), longestPause)
 	}
 	m.failedAt, m.cause, m.width, m.failed = now, cause, 1, m.failed+1
 	pause := max(m.pause, min(cause.RetryAfter, longestAsked))
-	return now.Add(pause << min(t.own, mostFailures)), t.own >= mostFailures
-}
-
-// next returns when a session may try whether the model is back that has not tried yet.
-func (o *outages) next(model string) time.Time {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	m := o.of(model)
-	return m.failedAt.Add(m.pause)
+	return now.Add(pause << min(f.own, mostFailures)), f.own >= mostFailures
 }
 
 // cause returns why the model was not called, nil if it is not down.
@@ -246,37 +260,44 @@ func (r *Router) Outages() (list []Outage) {
 
 // watchDeferred wakes the loops of sessions whose messages wait for a model, until ctx ends.
 func (r *Router) watchDeferred(ctx context.Context) {
-	failing, logged := false, time.Now()
-	for {
-		waiting, err := r.wakeDeferred(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
-			r.deps.Log.Warn("deferred messages not read", "error", err)
-		}
-		failing = err != nil
-		if time.Since(logged) >= time.Minute {
-			logged = time.Now()
-			r.logDeferred(waiting)
+	var waiting []deferred.Session // as they were read, without those that were woken since
+	var read time.Time
+	logged, failing := time.Now(), false
+	for ctx.Err() == nil {
+		if len(waiting) == 0 || time.Since(read) >= deferredLook {
+			var err error
+			if waiting, err = r.readDeferred(ctx); err != nil && !failing && ctx.Err() == nil {
+				r.deps.Log.Warn("deferred messages not read", "error", err)
+			}
+			read, failing = time.Now(), err != nil
+			if read.Sub(logged) >= time.Minute {
+				logged = read
+				r.logDeferred(waiting)
+			}
 		}
 		wait := deferredLook
 		if len(waiting) == 0 {
 			wait = deferredRarely
 		}
+		var chosen []conversation.Key
+		chosen, waiting = r.outages.choose(waiting, r.isExpired, r.deps.Store.Now())
+		for _, key := range chosen {
+			r.Wake(key)
+		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-r.outages.changed:
-			timer.Stop()
 		case <-ctx.Done():
-			timer.Stop()
-			return
 		}
+		timer.Stop()
 	}
 }
 
-// wakeDeferred wakes those sessions that may try now, and returns all that wait for this process.
-func (r *Router) wakeDeferred(ctx context.Context) (waiting []deferred.Session, err error) {
+// readDeferred returns the sessions whose messages wait for a model, of those that this process works.
+func (r *Router) readDeferred(ctx context.Context) (waiting []deferred.Session, err error) {
 	all, err := deferred.New(r.deps.Store).Sessions(ctx)
-	now, node := r.deps.Store.Now(), r.deps.Store.Node()
+	node := r.deps.Store.Node()
 	for _, s := range all {
 		if !r.serves(s.To) {
 			continue
@@ -291,31 +312,10 @@ func (r *Router) wakeDeferred(ctx context.Context) (waiting []deferred.Session, 
 		}
 		waiting = append(waiting, s)
 	}
-	for _, s := range r.outages.inTurn(waiting) {
-		if r.isExpired(s.Since) && r.outages.cause(s.Model) != nil || r.outages.wake(s, now) {
-			r.Wake(s.Key)
-		}
-	}
-	if len(waiting) == 0 {
+	if err == nil && len(all) == 0 {
 		r.outages.forgetFailures()
 	}
 	return waiting, err
-}
-
-// inTurn returns sessions in the order in which they are tried: those that wait for a model that is down by the number of their
-// failed runs, so that a message on which a server fails keeps nobody waiting.
-func (o *outages) inTurn(list []deferred.Session) []deferred.Session {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	tried := func(s deferred.Session) int {
-		if !o.of(s.Model).down {
-			return 0
-		}
-		return o.failures[s.Key].all
-	}
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b deferred.Session) int { return tried(a) - tried(b) })
-	return list
 }
 
 func (o *outages) forgetFailures() {

@@ -65,8 +65,7 @@ type question struct {
 	again  int64 // seq of the last of these, 0 for none
 	undo   int64 // seq from which on the run takes messages out of the talk, 0 for none: see Snapshot.Replacing
 
-	once    bool       // the run tries whether a model that is down is back: each call is made once
-	refused *llm.Error // the messages have waited for long enough, and the model is still down: nil = it is called
+	once bool // the run tries whether a model that is down is back: each call is made once
 
 	window conversation.Window // where the window of the newest call begins; zero = no call was made
 	told   state.Told          // the lasting part of the note in the newest call; it is stored with the last of users
@@ -115,9 +114,9 @@ func (l *loop) answer(runs context.Context, q question) bool {
 	defer end()
 	l.deps.Log.Debug("run begun", "session", l.key, "run", q.took[0].ID, "conversation", q.snapshot.Conversation.ID, "messages", len(q.took))
 	l.deps.Watcher.Working(working, l.key, q.took, q.destination())
-	once, endTrial := l.beginTrial(&q)
+	var endTrial func()
+	q.once, endTrial = l.router.outages.begin(q.setup.label(), l.key)
 	defer endTrial() // after the commit
-	q.once = once
 	a, err := l.generate(runs, &q, begun, diedInRound(begun, deaths, l.unfinished.questions, l.router.process))
 	switch {
 	case err == nil:
@@ -176,7 +175,7 @@ func (l *loop) generate(runs context.Context, q *question, begun journal.Run, di
 	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: l.router.expiryNotice(q.snapshot.Conversation), number: number, conversation: q.snapshot.Conversation.ID, setup: q.setup}
 	g.answer.warnings = slices.Clone(q.leftOut)
 	g.budget = l.router.budgets.Of(l.key, q.setup.label(), q.setup.model.Budget)
-	g.once, g.deferred, g.refused = q.once, !q.took[0].DeferredSince.IsZero(), q.refused
+	g.once = q.once
 	g.journal, g.changed, g.died = begun, begun.ID != 0 && changed(begun, q.took), died
 	g.questions, g.askers = l.unfinished.questions, askersOf(q.took)
 	g.first = q.took[0]
@@ -240,9 +239,7 @@ type generation struct {
 	charge    []budgets.Call       // names whose budgets the calls use: those of the senders of the messages
 	standing  map[string]string    // the definitions of the tools that are always allowed in the session; nil = not read yet
 
-	once     bool       // each model call is made once
-	deferred bool       // the chat knows that its messages wait
-	refused  *llm.Error // see question
+	once bool // each model call is made once
 
 	number       int64  // number of the run
 	conversation string // ID of the conversation
@@ -325,11 +322,9 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		}
 		g.clearPreview()
 		asked := time.Now()
-		if g.refused != nil {
-			step := refusedStep(g.setup.label(), g.deps.Store.At(asked), g.refused)
-			step.Failure = string(g.refused.Kind)
-			g.noteCall(step)
-			return llm.Response{}, g.refused
+		if cause := g.loop.router.givesUp(g.setup.label(), g.first.DeferredSince); cause != nil {
+			g.noteCall(refusedStep(g.setup.label(), g.deps.Store.At(asked), cause))
+			return llm.Response{}, cause
 		}
 		response, warnings, err := g.loop.router.callModel(ctx, g.setup.model.Model, g.charge, sent.Tokens, request, g.preview)
 		g.warn(ctx, warnings)
@@ -434,7 +429,7 @@ const shortWait = 2 * time.Second
 // waiting tells the people in the chat why no answer comes. A program would take it for
 // the answer.
 func (g *generation) waiting(w llm.Waiting) {
-	if g.deferred || w.Kind != llm.KindBusy && w.For < shortWait || g.deps.OfPrograms != nil && g.deps.OfPrograms(g.loop.key) {
+	if !g.first.DeferredSince.IsZero() || w.Kind != llm.KindBusy && w.For < shortWait || g.deps.OfPrograms != nil && g.deps.OfPrograms(g.loop.key) {
 		return
 	}
 	g.deps.Watcher.Waiting(g.loop.key, g.to, Wait{Notice: g.notice, Words: w.Words(), Untimed: w.Untimed(), For: w.For})

@@ -39,7 +39,7 @@ type Deferral struct {
 func (d *Deferred) Add(ctx context.Context, w Deferral) (due []conversation.Delivery, err error) {
 	err = d.db.WriteOwned(ctx, string(w.Key), func(ctx context.Context, tx db.Tx) error {
 		due = nil
-		last, told, changed := w.Took[len(w.Took)-1], false, int64(0)
+		first, last, told, changed := w.Took[0], w.Took[len(w.Took)-1], false, int64(0)
 		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM inbox WHERE session_id = (SELECT id FROM sessions WHERE key = ?)
 			AND run_id IS NULL AND deferred_since IS NOT NULL)`, string(w.Key)).Scan(&told); err != nil {
 			return err
@@ -57,15 +57,25 @@ func (d *Deferred) Add(ctx context.Context, w Deferral) (due []conversation.Deli
 			return nil
 		}
 		to := last.Destination()
-		notice := conversation.Delivery{Key: w.Key, Channel: to.Channel, Account: to.Account, Address: to.Address, Text: db.Text(w.Notice), At: d.now(), Interim: true}
+		notice := conversation.Delivery{Key: w.Key, Channel: to.Channel, Account: to.Account, Address: to.Address, Text: db.Text(w.Notice), At: d.now(), Interim: true,
+			RunID: first.ID, Preview: first.Preview}
 		notice.ID, err = db.Insert(ctx, tx, `
 			INSERT INTO outbox (session_id, run_id, channel, account, address, text, state, interim, created_at)
 			VALUES ((SELECT id FROM sessions WHERE key = ?), ?, ?, ?, ?, ?, 'due', 1, ?)`,
-			string(w.Key), w.Took[0].ID, notice.Channel, notice.Account, notice.Address, notice.Text, db.Millis(notice.At))
+			string(w.Key), notice.RunID, notice.Channel, notice.Account, notice.Address, notice.Text, db.Millis(notice.At))
 		due = []conversation.Delivery{notice}
 		return err
 	})
 	return due, err
+}
+
+// End stores that the messages of a session no longer wait for a model.
+func (d *Deferred) End(ctx context.Context, key conversation.Key) error {
+	return d.db.WriteOwned(ctx, string(key), func(ctx context.Context, tx db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE inbox SET deferred_since = NULL, deferred_until = NULL, deferred_model = NULL
+			WHERE session_id = (SELECT id FROM sessions WHERE key = ?) AND run_id IS NULL AND deferred_since IS NOT NULL`, string(key))
+		return err
+	})
 }
 
 // Session is a session in which messages to a bot wait for a model.
