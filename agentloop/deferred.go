@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"parley/agentloop/command"
@@ -68,7 +67,10 @@ func (l *loop) whileDeferred(intake, runs context.Context, snapshot conversation
 		c, is := in.Command()
 		switch {
 		case is && i > 0 && asksModel(in):
-			return l.commit(runs, l.stillWaiting(snapshot, in))
+			run := l.newRun(snapshot, []conversation.Inbound{in}, l.deps.Store.Now())
+			run.Kind, run.Status = conversation.KindCommand, conversation.StatusDone
+			run.Replies = l.reply(run.Took, deferred.Words)
+			return l.commit(runs, run)
 		case is && !asksModel(in):
 			if known, found := command.Find(c.Name); found && known.EndsRun && l.unfinished.found {
 				return l.commit(runs, l.stoppedRun(question{snapshot: snapshot}, l.unfinished.takenOf(waiting), l.doneBefore(&l.unfinished, callStopped), l.unfinished.StartedAt))
@@ -89,14 +91,6 @@ func (l *loop) whileDeferred(intake, runs context.Context, snapshot conversation
 	return false
 }
 
-// stillWaiting returns the run of a /retry or /continue behind a message that waits for the model.
-func (l *loop) stillWaiting(snapshot conversation.Snapshot, in conversation.Inbound) conversation.Run {
-	run := l.newRun(snapshot, []conversation.Inbound{in}, l.deps.Store.Now())
-	run.Kind, run.Status = conversation.KindCommand, conversation.StatusDone
-	run.Replies = l.reply(run.Took, deferred.Words)
-	return run
-}
-
 // addDeferred stores that messages wait for the model, and tells the chat.
 func (l *loop) addDeferred(ctx context.Context, w deferred.Deferral) error {
 	var due []conversation.Delivery
@@ -115,10 +109,6 @@ func (l *loop) addDeferred(ctx context.Context, w deferred.Deferral) error {
 	}
 	offer(l.router.outages.changed)
 	return nil
-}
-
-func isDeferred(waiting []conversation.Inbound) bool {
-	return slices.ContainsFunc(waiting, func(in conversation.Inbound) bool { return !in.DeferredSince.IsZero() })
 }
 
 // endDeferral stores that the messages of the session no longer wait for the model. It reports whether they are.
@@ -146,7 +136,7 @@ func (l *loop) serversFault(runs context.Context, q *question, begun journal.Run
 		return err
 	case l.router.isExpired(first.DeferredSince):
 		given := *cause
-		given.User = fmt.Sprintf("I could not reach the model for %s, and have given up.", inHours(l.deps.GiveUpAfter))
+		given.User = fmt.Sprintf("I could not reach the model for %s, and have given up.", llm.InWords(l.deps.GiveUpAfter))
 		return &given
 	case giveUp:
 		return err
@@ -155,20 +145,8 @@ func (l *loop) serversFault(runs context.Context, q *question, begun journal.Run
 	}
 	l.apart = false
 	l.suspend(runs, begun)
-	took := slices.Clone(q.took)
-	if l.addDeferred(runs, deferred.Deferral{Key: l.key, Took: took, Model: model, Until: until, Notice: cause.Kind.WaitWords()}) != nil && runs.Err() == nil {
+	if l.addDeferred(runs, deferred.Deferral{Key: l.key, Took: q.took, Model: model, Until: until, Notice: cause.Kind.WaitWords()}) != nil && runs.Err() == nil {
 		return err
 	}
 	return nil
-}
-
-// inHours returns a duration in words.
-func inHours(d time.Duration) string {
-	switch {
-	case d >= 2*time.Hour:
-		return fmt.Sprintf("%d hours", int(d.Hours()))
-	case d >= 2*time.Minute:
-		return fmt.Sprintf("%d minutes", int(d.Minutes()))
-	}
-	return fmt.Sprintf("%d seconds", max(1, int(d.Seconds())))
 }

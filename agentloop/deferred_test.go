@@ -200,7 +200,7 @@ func TestDeferredMessageIsGivenUp(t *testing.T) {
 	back := h.outage(503)
 	h.say(room, "hello")
 	h.reply(room)
-	if got := h.reply(room); !strings.HasPrefix(got, "I could not reach the model for 1 seconds, and have given up. (run ") || !strings.Contains(got, "/retry tries again") {
+	if got := h.reply(room); !strings.HasPrefix(got, "I could not reach the model for a second, and have given up. (run ") || !strings.Contains(got, "/retry tries again") {
 		t.Errorf("given up with %q", got)
 	}
 	if run := h.lastAgentRun(); run.Status != conversation.StatusFailed {

@@ -274,7 +274,7 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 		return false
 	}
 	if len(open) > 0 {
-		if isDeferred(snapshot.Waiting) { // the model has answered since: they wait for a person
+		if slices.ContainsFunc(snapshot.Waiting, func(in conversation.Inbound) bool { return !in.DeferredSince.IsZero() }) { // the model has answered since: they wait for a person
 			return l.endDeferral(runs)
 		}
 		return l.whileAsked(intake, runs, snapshot, open)

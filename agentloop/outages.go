@@ -46,7 +46,6 @@ type outage struct {
 	failedAt time.Time        // when the latest run failed
 	pause    time.Duration    // after failedAt, until the next session tries
 	answered time.Time        // when the model answered last
-	failed   int              // runs of the outage that failed
 	cause    *llm.Error
 	width    int // how many deferred sessions may be under way at once
 }
@@ -179,7 +178,7 @@ func (o *outages) answered(model string, key conversation.Key, now time.Time) {
 	defer o.mu.Unlock()
 	m := o.of(model)
 	if m.down {
-		o.log.Info("model answers again; what waits is answered", "model", model, "down", now.Sub(m.since).Round(time.Second), "failed_runs", m.failed)
+		o.log.Info("model answers again; what waits is answered", "model", model, "down", now.Sub(m.since).Round(time.Second))
 	}
 	_, tries := o.trials[key]
 	if tries {
@@ -214,7 +213,7 @@ func (o *outages) failed(model string, key conversation.Key, cause *llm.Error, w
 	if now.Sub(m.failedAt) >= m.pause { // runs that were under way together count once
 		m.pause = min(max(2*m.pause, firstPause), longestPause)
 	}
-	m.failedAt, m.cause, m.width, m.failed = now, cause, 1, m.failed+1
+	m.failedAt, m.cause, m.width = now, cause, 1
 	pause := max(m.pause, min(cause.RetryAfter, longestAsked))
 	return now.Add(pause << min(f.own, mostFailures)), f.own >= mostFailures
 }
@@ -241,8 +240,6 @@ type Outage struct {
 	Model string
 	Since time.Time
 	Error string // for the operator
-
-	Failed int // runs that have failed since then
 }
 
 // Outages returns the models that can't be called, as the runs of this process have seen.
@@ -252,7 +249,7 @@ func (r *Router) Outages() (list []Outage) {
 	defer o.mu.Unlock()
 	for name, m := range o.models {
 		if m.down {
-			list = append(list, Outage{name, m.since, m.cause.Brief().Error(), m.failed})
+			list = append(list, Outage{name, m.since, m.cause.Brief().Error()})
 		}
 	}
 	return list
@@ -313,15 +310,11 @@ func (r *Router) readDeferred(ctx context.Context) (waiting []deferred.Session, 
 		waiting = append(waiting, s)
 	}
 	if err == nil && len(all) == 0 {
-		r.outages.forgetFailures()
+		r.outages.mu.Lock()
+		clear(r.outages.failures)
+		r.outages.mu.Unlock()
 	}
 	return waiting, err
-}
-
-func (o *outages) forgetFailures() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	clear(o.failures)
 }
 
 // logDeferred logs what waits, once a minute while anything does or a model is down.
@@ -331,7 +324,7 @@ func (r *Router) logDeferred(waiting []deferred.Session) {
 		messages += s.Messages
 	}
 	for _, m := range down {
-		r.deps.Log.Warn("model is down", "model", m.Model, "since", m.Since, "failed_runs", m.Failed, "waiting_messages", messages, "waiting_sessions", len(waiting), "error", m.Error)
+		r.deps.Log.Warn("model is down", "model", m.Model, "since", m.Since, "waiting_messages", messages, "waiting_sessions", len(waiting), "error", m.Error)
 	}
 	if len(down) == 0 && len(waiting) > 0 {
 		r.deps.Log.Info("messages wait for a model", "messages", messages, "sessions", len(waiting), "oldest", waiting[0].Since)

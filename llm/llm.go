@@ -93,7 +93,7 @@ func (w Waiting) Words() string {
 	if w.Next != "" {
 		return w.why() + " Trying " + printable(w.Next) + "."
 	}
-	return w.Untimed() + " in " + inWords(w.For) + "."
+	return w.Untimed() + " in " + InWords(w.For) + "."
 }
 
 // Untimed returns Words without the time at their end, for pages that count down to it: "⏳ The model is

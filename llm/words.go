@@ -131,11 +131,11 @@ func comeBack(after time.Duration) string {
 	if after < 2*time.Second {
 		return "Please try again in a moment."
 	}
-	return "Please try again in " + inWords(after) + "."
+	return "Please try again in " + InWords(after) + "."
 }
 
-// inWords returns a wait in words: "20 seconds".
-func inWords(d time.Duration) string {
+// InWords returns a wait in words: "20 seconds".
+func InWords(d time.Duration) string {
 	switch {
 	case d < 1500*time.Millisecond:
 		return "a second"

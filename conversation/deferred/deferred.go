@@ -81,42 +81,34 @@ func (d *Deferred) End(ctx context.Context, key conversation.Key) error {
 // Session is a session in which messages to a bot wait for a model.
 type Session struct {
 	Key      conversation.Key
-	To       conversation.Account // the channel and the bot that the oldest message came to
+	To       conversation.Account // the channel and the bot that they came to
 	Model    string               // name of the model, "" if it is not known
 	Since    time.Time            // since when the oldest message waits
 	Until    time.Time            // when the session is tried again at the earliest
 	Messages int
 }
 
-// Sessions lists the sessions in which messages wait, those that have waited longest first. A session with messages to several bots
-// is listed for each of them.
+// Sessions lists the sessions in which messages wait, those that have waited longest first. A session with messages from several
+// places is listed for each of them.
 func (d *Deferred) Sessions(ctx context.Context) (list []Session, err error) {
 	found, err := db.Short(ctx, d.db, `
-		SELECT s.key, coalesce(i.origin, s.key), i.account, coalesce(i.deferred_model, ''), i.deferred_since, coalesce(i.deferred_until, 0)
+		SELECT s.key, coalesce(i.origin, s.key), i.account, max(coalesce(i.deferred_model, '')), min(i.deferred_since), max(coalesce(i.deferred_until, 0)), count(*)
 		FROM inbox i`+db.Either(` INDEXED BY inbox_waiting`, ``)+` JOIN sessions s ON s.id = i.session_id
-		WHERE i.run_id IS NULL AND i.deferred_since IS NOT NULL ORDER BY i.deferred_since, i.id`)
+		WHERE i.run_id IS NULL AND i.deferred_since IS NOT NULL
+		GROUP BY s.key, coalesce(i.origin, s.key), i.account ORDER BY min(i.deferred_since), min(i.id)`)
 	if err != nil {
 		return nil, db.Explain(err)
 	}
 	defer found.Close()
-	type place struct {
-		key conversation.Key
-		to  conversation.Account
-	}
-	places := map[place]int{}
 	for found.Next() {
-		one, origin := Session{Messages: 1}, conversation.Key("")
+		var one Session
+		var origin conversation.Key
 		var since, until int64
-		if err := found.Scan(&one.Key, &origin, &one.To.ID, &one.Model, &since, &until); err != nil {
+		if err := found.Scan(&one.Key, &origin, &one.To.ID, &one.Model, &since, &until, &one.Messages); err != nil {
 			return nil, db.Explain(err)
 		}
 		one.To.Channel, one.Since, one.Until = origin.Channel(), db.FromMillis(since), db.FromMillis(until)
-		at := place{one.Key, one.To}
-		if n, known := places[at]; known {
-			list[n].Messages++
-			continue
-		}
-		places[at], list = len(list), append(list, one)
+		list = append(list, one)
 	}
 	return list, db.Explain(found.Err())
 }
