@@ -13,6 +13,7 @@ import (
 	"parley/conversation"
 	"parley/gateway"
 	"parley/gateway/gatewaytest"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
 
@@ -85,6 +86,47 @@ func TestOutageIsShownAndRetriedByHand(t *testing.T) {
 	}
 	gatewaytest.Await(t, "the answer", func() bool {
 		sent := platform.SentTo(chat.ID)
+		return len(sent) == 2 && sent[1].Text == "here"
+	})
+}
+
+// An answer fails in the middle, while its beginning is shown: the notice that the message waits takes the place of what is shown, and
+// the answer comes below.
+func TestNoticeOfAnOutageEndsThePreview(t *testing.T) {
+	t.Parallel()
+	platform := telegramtest.New(t)
+	g := gatewaytest.New(t, gatewaytest.Options{InProcess: true, Config: gatewaytest.OpenToAll + fmt.Sprintf(
+		"[telegram]\ntoken = %q\napi_url = %q\naccess = \"open\"\nsend_rate = 0\nchat_rate = 0\nquiet = \"0s\"\n", telegramtest.Token, platform.URL)})
+	isShown, show := waittest.Gate(t)
+	var calls, works atomic.Int32
+	g.Model.Reply(func(c llmtest.Call) llmtest.Answer {
+		switch {
+		case works.Load() > 0:
+			return llmtest.Answer{Text: "here"}
+		case calls.Add(1) == 1:
+			return llmtest.Answer{Text: "The beginning of a long answer.", Pieces: 4, HoldAt: 2, Hold: isShown, CutAfter: 3}
+		}
+		return llmtest.Answer{Status: http.StatusPaymentRequired}
+	})
+	g.Start()
+	ada := telegramtest.User{ID: 42, FirstName: "Ada"}
+	group := telegramtest.Chat{ID: -100, Type: "supergroup", Title: "Group"}
+	platform.Say(group, ada, "@"+platform.Bot.Username+" hello")
+	gatewaytest.Await(t, "the beginning to be shown", func() bool {
+		sent := platform.SentTo(group.ID)
+		return len(sent) == 1 && strings.HasPrefix(sent[0].Text, "The")
+	})
+	show()
+	gatewaytest.Await(t, "the notice", func() bool {
+		sent := platform.SentTo(group.ID)
+		return strings.HasSuffix(sent[len(sent)-1].Text, "I will answer when it is back.")
+	})
+	if sent := platform.SentTo(group.ID); len(sent) != 1 {
+		t.Errorf("the chat shows %+v", sent)
+	}
+	works.Store(1)
+	gatewaytest.Await(t, "the answer", func() bool {
+		sent := platform.SentTo(group.ID)
 		return len(sent) == 2 && sent[1].Text == "here"
 	})
 }
