@@ -443,3 +443,28 @@ func TestPurgeWritesLittleInEachStep(t *testing.T) {
 		t.Errorf("a step wrote %d pages, and %d bytes are written for each deleted message", most/page, each)
 	}
 }
+
+// Each step finds new messages that are missing in the index and new runs that are missing in the sums. They must not keep the chores
+// behind them from running.
+func TestPurgeGoesOnWhileMessagesArrive(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	s.DB().StopChores()
+	for id := range 3 {
+		storetest.Turn(t, s, storetest.Chat, 10+id)
+	}
+	clearConversation(t, s, 1)
+	for id := range 10 {
+		storetest.Turn(t, s, "telegram:chat:7", 1+id)
+		err := s.DB().Write(t.Context(), func(ctx context.Context, tx db.Tx) error {
+			_, err := s.DB().StepChore(ctx, tx)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := storetest.Count(t, s, `SELECT count(*) FROM conversations WHERE deleted = 1`); left != 0 {
+		t.Errorf("%d deleted conversations are left", left)
+	}
+}

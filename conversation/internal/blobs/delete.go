@@ -16,7 +16,7 @@ import (
 
 // Chore returns the chore that deletes blobs that no row of files names. It does not remove the
 // files of large blobs: RemoveFiles does so when the deletion is on disk.
-func Chore() db.Chore { return db.Chore{Name: "files that no message has", Step: drop} }
+func Chore() db.Chore { return db.Chore{Name: "files that no message has", Step: drop, Patient: true} }
 
 // drop deletes a part of an unused blob. done reports that there was none.
 func drop(ctx context.Context, tx db.Tx) (done bool, err error) {

@@ -19,7 +19,7 @@ const (
 	choreDelay = time.Second           // from a write until the chores run
 	choreMost  = 10 * time.Millisecond // after this time a transaction is committed; a write that waits ends it sooner
 	choreStep  = 25 * time.Millisecond // the pause between two transactions, for other processes, which retry every 100 ms
-	choreShare = 10                    // while this process writes, the pause is this many times as long as the transaction was
+	choreShare = 10                    // while this process writes, the pause of a patient chore is this many times as long as the transaction was
 	choreRetry = 5 * time.Second       // from a failure until the next attempt
 )
 
@@ -28,7 +28,8 @@ type Chore struct {
 	// Name is a noun phrase for the operator that says what the chore brings up to date: "the search index".
 	Name string
 
-	// Step does a part of the work in a transaction. done reports that no work was left.
+	// Step does a part of the work in a transaction. done reports that no work is left: a chore that has work after each write
+	// must report it in the same step, so that those after it run as well while messages arrive.
 	Step func(ctx context.Context, tx Tx) (done bool, err error)
 
 	// Skip skips rows that Step can't read because the file is damaged. If it fails with
@@ -38,12 +39,16 @@ type Chore struct {
 
 	// Needs is the name of a chore that must be finished first; "" = none.
 	Needs string
+
+	// Patient says that the work can wait: while this process writes, it takes a tenth of the time.
+	Patient bool
 }
 
 // choreList holds the chores, ordered so that each follows the one that it needs.
 type choreList struct {
-	list  []Chore
-	stuck map[string]bool // the names of the chores that are not run until the next start
+	list    []Chore
+	stuck   map[string]bool // the names of the chores that are not run until the next start
+	patient bool            // the chore that ran last is patient
 }
 
 func newChores(list []Chore) *choreList {
@@ -91,6 +96,7 @@ func (c *choreList) step(ctx context.Context, tx Tx) (done bool, err error) {
 		if c.isBlocked(*one) {
 			continue
 		}
+		c.patient = one.Patient
 		if done, err := one.Step(ctx, tx); err != nil {
 			return false, &choreError{*one, err}
 		} else if !done {
@@ -148,15 +154,18 @@ func Pause(ctx context.Context) error {
 
 // maxCatchUp is how many steps of a chore a query waits for, at most. They suffice for messages
 // that were just stored, but not for rebuilding an index.
-const maxCatchUp = 5
+const maxCatchUp = 20
 
-// CatchUp runs up to 5 steps of a chore before a query that needs its result. It ignores errors:
+// CatchUp runs up to 20 steps of a chore before a query that needs its result. It ignores errors:
 // the chore repeats the step later and reports them, and the query sees what was done before.
 func (d *DB) CatchUp(ctx context.Context, step func(context.Context, Tx) (done bool, err error)) {
-	for range maxCatchUp {
+	for left := maxCatchUp; left > 0; {
 		done := false
 		what := ofChores(func(ctx context.Context, tx Tx) (err error) {
-			if _, err = d.chores.exclude(ctx, tx, true); err == nil {
+			if _, err = d.chores.exclude(ctx, tx, true); err != nil {
+				return err
+			}
+			for end := time.Now().Add(choreMost); !done && err == nil && left > 0 && time.Now().Before(end); left-- {
 				done, err = step(ctx, tx)
 			}
 			return err
@@ -269,11 +278,11 @@ func (b *background) runSteps() (next time.Duration) {
 }
 
 // pause returns the pause after a transaction of the chores that took this long with its commit. While this process
-// writes, the chores take a tenth of the time, whatever a commit costs on this disk.
+// writes, patient chores take a tenth of the time, whatever a commit costs on this disk.
 func (b *background) pause(took time.Duration) time.Duration {
 	busy := b.wrote || b.group.wanted()
 	b.wrote = false
-	if busy {
+	if busy && b.list.patient {
 		return max(choreStep, choreShare*took)
 	}
 	return choreStep

@@ -43,6 +43,9 @@ func step(ctx context.Context, tx db.Tx, database string) (done bool, err error)
 	if err != nil {
 		return false, err
 	}
+	if err := wordindex.Merge(ctx, tx); err != nil {
+		return false, err
+	}
 	return false, read(ctx, tx, database, file, page)
 }
 
@@ -51,6 +54,9 @@ func deletePages(ctx context.Context, tx db.Tx) (done bool, err error) {
 	ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM file_pages WHERE file_id IS NULL LIMIT ?`, deletedAtOnce))
 	if err != nil || len(ids) == 0 {
 		return err == nil, err
+	}
+	if err := wordindex.Merge(ctx, tx); err != nil {
+		return false, err
 	}
 	for _, id := range ids {
 		if err := wordindex.DeletePage(ctx, tx, id); err != nil {

@@ -98,7 +98,7 @@ func Update(ctx context.Context, tx db.Tx) (done bool, err error) {
 		return false, err
 	}
 	_, err = tx.ExecContext(ctx, added, ids[len(ids)-1], db.IDs(ids))
-	return false, err
+	return err == nil && len(ids) < Batch, err
 }
 
 // missing selects the oldest replies, or on PostgreSQL the runs themselves, that may be missing in the

@@ -29,7 +29,10 @@ func Step(ctx context.Context, tx db.Tx, except []int64) (done bool, err error) 
 	for !left.spent() {
 		id, err := nextDeleted(ctx, tx, except)
 		if errors.Is(err, sql.ErrNoRows) {
-			return left.rows == maxRows, nil
+			if left.rows == maxRows {
+				return true, nil
+			}
+			break
 		}
 		if err == nil {
 			err = sweepConversation(ctx, tx, id, &left)
@@ -38,7 +41,7 @@ func Step(ctx context.Context, tx db.Tx, except []int64) (done bool, err error) 
 			return false, err
 		}
 	}
-	return false, nil
+	return false, wordindex.Merge(ctx, tx)
 }
 
 // nextDeleted returns the lowest id of the deleted conversations, sql.ErrNoRows if there is none.
@@ -104,7 +107,7 @@ type Sweeper struct {
 
 // Chore returns the chore that deletes the rows of deleted conversations.
 func (w *Sweeper) Chore() db.Chore {
-	return db.Chore{Name: "what deleted conversations have left", Step: w.step, Skip: w.skip, Needs: wordindex.ChoreName}
+	return db.Chore{Name: "what deleted conversations have left", Step: w.step, Skip: w.skip, Needs: wordindex.ChoreName, Patient: true}
 }
 
 func (w *Sweeper) step(ctx context.Context, tx db.Tx) (done bool, err error) {

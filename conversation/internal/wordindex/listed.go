@@ -25,7 +25,7 @@ func CatchUp(ctx context.Context, d *db.DB) {
 	d.CatchUp(ctx, updateNewRanks)
 }
 
-// updateListed adds the oldest listed messages to the index, as many as fit into a transaction. done reports that none was listed.
+// updateListed adds the oldest listed messages to the index, as many as fit into a transaction. done reports that none is left.
 // Another process that would add the same messages waits for the transaction, and then finds them removed from the list.
 func updateListed(ctx context.Context, tx db.Tx) (done bool, err error) {
 	ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT message_id FROM unindexed_messages ORDER BY message_id LIMIT ? FOR UPDATE`, batchRows))
@@ -50,7 +50,7 @@ func updateListed(ctx context.Context, tx db.Tx) (done bool, err error) {
 	}
 	_, err = tx.ExecContext(ctx, `
 		DELETE FROM unindexed_messages WHERE message_id <= ? AND message_id IN (SELECT value FROM `+db.EachID("?")+` ids)`, last, db.IDs(ids))
-	return false, err
+	return err == nil && len(ids) < batchRows && last == ids[len(ids)-1], err
 }
 
 // addBoth adds a message to the table of words and the table of ranks.

@@ -20,7 +20,7 @@ const RanksChoreName = "the ranks of the search index"
 const rankBytes = batchBytes / 4
 
 // updateRanks adds the oldest messages that are missing in the table of ranks, as many as fit into a transaction. done reports
-// that none was missing.
+// that none is missing.
 func updateRanks(ctx context.Context, tx db.Tx) (done bool, err error) {
 	batch, err := next(ctx, tx, "messages_ranks", rankBytes)
 	if err != nil || len(batch) == 0 {
@@ -32,8 +32,7 @@ func updateRanks(ctx context.Context, tx db.Tx) (done bool, err error) {
 			return false, err
 		}
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE cursors SET value = ? WHERE name = 'messages_ranks'`, last)
-	return false, err
+	return advance(ctx, tx, "messages_ranks", last)
 }
 
 // maxRanksBehind is the maximum number of missing messages that a search adds to the ranks first.

@@ -33,15 +33,15 @@ func UpdateChores(path string) []db.Chore {
 		return []db.Chore{{Name: ChoreName, Step: updateListed}}
 	}
 	return []db.Chore{
-		{Name: ChoreName, Step: merging("messages_fts", update), Skip: skip},
-		{Name: RanksChoreName, Step: merging("messages_ranks", updateRanks), Skip: skipRanks},
+		{Name: ChoreName, Step: update, Skip: skip},
+		{Name: RanksChoreName, Step: updateRanks, Skip: skipRanks},
 	}
 }
 
 // ScrubChore returns the chore that removes deleted words from the index. In the list of chores it must come after those that
 // delete messages, so that it runs once for many deletions.
 func ScrubChore() db.Chore {
-	return db.Chore{Name: "deleted words in the search index", Step: scrub, Needs: ChoreName}
+	return db.Chore{Name: "deleted words in the search index", Step: scrub, Needs: ChoreName, Patient: true}
 }
 
 const (
@@ -50,7 +50,7 @@ const (
 )
 
 // update adds the oldest messages that are missing in the table of words, as many as fit into a transaction. done reports that
-// none was missing.
+// none is missing.
 func update(ctx context.Context, tx db.Tx) (done bool, err error) {
 	batch, err := next(ctx, tx, "messages_fts", batchBytes)
 	if err != nil || len(batch) == 0 {
@@ -65,8 +65,17 @@ func update(ctx context.Context, tx db.Tx) (done bool, err error) {
 			return false, err
 		}
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE cursors SET value = ? WHERE name = 'messages_fts'`, last)
-	return false, err
+	return advance(ctx, tx, "messages_fts", last)
+}
+
+// advance moves a cursor to a message, after a step of its chore. done reports that none comes after it.
+func advance(ctx context.Context, tx db.Tx, cursor string, to int64) (done bool, err error) {
+	if err := Merge(ctx, tx); err != nil {
+		return false, err
+	}
+	err = tx.QueryRowContext(ctx, `
+		UPDATE cursors SET value = ?1 WHERE name = ?2 RETURNING NOT EXISTS (SELECT 1 FROM messages WHERE id > ?1)`, to, cursor).Scan(&done)
+	return done, err
 }
 
 // sorted sorts messages by their rows in the index, since FTS5 begins a new segment if a row is lower than the one before.
