@@ -144,14 +144,9 @@ func (r *Router) callModel(ctx context.Context, model Model, to []budgets.Call, 
 	}
 	estimate, used := tally{budgets: r.deps.Budgets}, tally{budgets: r.deps.Budgets}
 	estimate.add(expected(model.Model(), prompt, r.deps.Budgets.AnswerReserve))
-	all := int64(0)
-	for _, call := range to {
-		all += max(call.Weight, 1)
-	}
 	to = slices.Clone(to)
-	for i := range to {
-		part := float64(max(to[i].Weight, 1)) / float64(all)
-		to[i].Estimate = budgets.Amount{Tokens: int64(float64(estimate.Tokens)*part + 0.5), Cost: int64(float64(estimate.Cost)*part + 0.5)}
+	for i, part := range estimate.Split(to) {
+		to[i].Estimate = part
 	}
 	reserved, err := r.reserve(ctx, to)
 	if err != nil {

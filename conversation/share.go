@@ -13,17 +13,35 @@ type Share struct {
 	Weight int64 // tokens of the messages of the sender that the run showed to the model, at least 1
 }
 
-// Split returns the parts of n for each share. Together they are n.
-func Split(n int64, shares []Share) []int64 {
+// Split returns the parts of n by weights, which are at least 1. Together they are n.
+func Split(n int64, weights []int64) []int64 {
 	all, before, given := int64(0), int64(0), int64(0)
-	for _, s := range shares {
-		all += s.Weight
+	for _, w := range weights {
+		all += w
 	}
-	parts := make([]int64, len(shares))
-	for i, s := range shares {
-		before += s.Weight
+	parts := make([]int64, len(weights))
+	for i, w := range weights {
+		before += w
 		parts[i] = int64(float64(n)*(float64(before)/float64(all))+0.5) - given
 		given += parts[i]
+	}
+	return parts
+}
+
+// SplitStep returns the part of a model call for each share.
+func SplitStep(s steps.Step, shares []Share) []steps.Step {
+	weights := make([]int64, len(shares))
+	for i, share := range shares {
+		weights[i] = share.Weight
+	}
+	prompt, cached, completion := Split(int64(s.Prompt), weights), Split(int64(s.Cached), weights), Split(int64(s.Completion), weights)
+	parts := make([]steps.Step, len(shares))
+	for i := range shares {
+		parts[i] = s
+		parts[i].Prompt, parts[i].Cached, parts[i].Completion = int(prompt[i]), int(cached[i]), int(completion[i])
+		if s.Cost != nil {
+			parts[i].Cost = &Split(*s.Cost, weights)[i]
+		}
 	}
 	return parts
 }
@@ -32,9 +50,9 @@ func Split(n int64, shares []Share) []int64 {
 type personPart struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`
-	Prompt     int64  `json:"in"`
-	Cached     int64  `json:"cached"`
-	Completion int64  `json:"out"`
+	Prompt     int    `json:"in"`
+	Cached     int    `json:"cached"`
+	Completion int    `json:"out"`
 	Cost       *int64 `json:"cost"`
 }
 
@@ -43,27 +61,10 @@ func (r Run) people(cost *int64) ([]byte, error) {
 	if len(r.Shares) < 2 {
 		return nil, nil
 	}
-	prompt, cached, completion := Split(int64(r.Prompt), r.Shares), Split(int64(r.Cached), r.Shares), Split(int64(r.Completion), r.Shares)
-	parts := make([]personPart, len(r.Shares))
-	for i, s := range r.Shares {
-		parts[i] = personPart{db.Text(s.Sender.ID), db.Text(s.Sender.Name), prompt[i], cached[i], completion[i], nil}
-		if cost != nil {
-			parts[i].Cost = &Split(*cost, r.Shares)[i]
-		}
+	var parts []personPart
+	for i, s := range SplitStep(steps.Step{Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion, Cost: cost}, r.Shares) {
+		who := r.Shares[i].Sender
+		parts = append(parts, personPart{db.Text(who.ID), db.Text(who.Name), s.Prompt, s.Cached, s.Completion, s.Cost})
 	}
 	return json.Marshal(parts)
-}
-
-// SplitStep returns the part of a model call for each share.
-func SplitStep(s steps.Step, shares []Share) []steps.Step {
-	prompt, cached, completion := Split(int64(s.Prompt), shares), Split(int64(s.Cached), shares), Split(int64(s.Completion), shares)
-	parts := make([]steps.Step, len(shares))
-	for i := range shares {
-		parts[i] = s
-		parts[i].Prompt, parts[i].Cached, parts[i].Completion = int(prompt[i]), int(cached[i]), int(completion[i])
-		if s.Cost != nil {
-			parts[i].Cost = &Split(*s.Cost, shares)[i]
-		}
-	}
-	return parts
 }

@@ -75,7 +75,20 @@ type Call struct {
 	Unlimited bool             // it is counted, and never refused
 	Unseen    bool             // nobody would see a warning: the next call warns
 
-	Weight int64 // share of this person in a call for several, see Reserve
+	Weight int64 // part of this person in a call for several; 0 counts as 1
+}
+
+// Split returns the parts of an amount for calls, by their weights.
+func (a Amount) Split(calls []Call) (parts []Amount) {
+	weights := make([]int64, len(calls))
+	for i, call := range calls {
+		weights[i] = max(call.Weight, 1)
+	}
+	tokens, cost := conversation.Split(a.Tokens, weights), conversation.Split(a.Cost, weights)
+	for i := range calls {
+		parts = append(parts, Amount{tokens[i], cost[i]})
+	}
+	return parts
 }
 
 // owner returns whose use in a scope the call is. There is none without a person or a session.
@@ -155,24 +168,25 @@ func (b *Budgets) countDead(ctx context.Context) error {
 
 // count deletes the reservations that a condition selects and counts them as used.
 func (b *Budgets) count(ctx context.Context, tx db.Tx, condition string, args ...any) error {
-	rows, err := tx.QueryContext(ctx, `DELETE FROM budget_reservations WHERE `+condition+` RETURNING id, day, person, session, tokens, cost`, args...)
+	rows, err := tx.QueryContext(ctx, `DELETE FROM budget_reservations WHERE `+condition+` RETURNING day, person, session, tokens, cost`, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	var ended []Reservation
+	var days []string
+	var ended []Call
 	for rows.Next() {
-		r := Reservation{call: Call{Unseen: true}}
-		if err := rows.Scan(&r.id, &r.day, &r.call.Person, &r.call.Session, &r.call.Estimate.Tokens, &r.call.Estimate.Cost); err != nil {
+		day, call := "", Call{Unseen: true}
+		if err := rows.Scan(&day, &call.Person, &call.Session, &call.Estimate.Tokens, &call.Estimate.Cost); err != nil {
 			return err
 		}
-		ended = append(ended, r)
+		days, ended = append(days, day), append(ended, call)
 	}
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	for _, r := range ended {
-		if _, err := b.addAll(ctx, tx, &r, r.call.Estimate); err != nil {
+	for i, call := range ended {
+		if _, err := b.addAll(ctx, tx, days[i], call, call.Estimate); err != nil {
 			return err
 		}
 	}
@@ -181,12 +195,9 @@ func (b *Budgets) count(ctx context.Context, tx db.Tx, condition string, args ..
 
 // Reservation is what a call under way may use.
 type Reservation struct {
-	id   int64
-	day  string
-	call Call
-
-	others []Reservation // those of the other people for whom the call is made
-	part   float64       // of what the call uses, for all people before this one and this one
+	day   string
+	calls []Call
+	ids   []int64 // of the rows, one for each of calls
 }
 
 const (
@@ -273,23 +284,17 @@ func (b *Budgets) try(ctx context.Context, calls []Call) (r *Reservation, err er
 				return err
 			}
 		}
-		made := make([]Reservation, len(calls))
-		weight, all := int64(0), int64(0)
+		made := &Reservation{day: day, calls: calls}
 		for _, call := range calls {
-			all += max(call.Weight, 1)
-		}
-		for i, call := range calls {
-			weight += max(call.Weight, 1)
 			id, err := db.Insert(ctx, tx, `
 				INSERT INTO budget_reservations (process, day, person, session, tokens, cost, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 				b.process, day, call.Person, string(call.Session), call.Estimate.Tokens, call.Estimate.Cost, db.Millis(now.Add(maxCall)))
 			if err != nil {
 				return err
 			}
-			made[i] = Reservation{id: id, day: day, call: call, part: float64(weight) / float64(all)}
+			made.ids = append(made.ids, id)
 		}
-		r = &made[0]
-		r.others = made[1:]
+		r = made
 		return nil
 	})
 	if err != nil {
@@ -378,14 +383,12 @@ func (b *Budgets) End(ctx context.Context, r *Reservation, used Amount) (warning
 	defer b.announce()
 	err = b.db.Write(ctx, func(ctx context.Context, tx db.Tx) (err error) {
 		warnings = nil
-		given := Amount{}
-		for _, one := range append([]Reservation{*r}, r.others...) {
-			upTo := Amount{Tokens: int64(math.Round(float64(used.Tokens) * one.part)), Cost: int64(math.Round(float64(used.Cost) * one.part))}
-			over, err := b.end(ctx, tx, &one, Amount{upTo.Tokens - given.Tokens, upTo.Cost - given.Cost})
+		for i, part := range used.Split(r.calls) {
+			over, err := b.end(ctx, tx, r.ids[i], r.day, r.calls[i], part)
 			if err != nil {
 				return err
 			}
-			given, warnings = upTo, append(warnings, over...)
+			warnings = append(warnings, over...)
 		}
 		return nil
 	})
@@ -393,28 +396,28 @@ func (b *Budgets) End(ctx context.Context, r *Reservation, used Amount) (warning
 }
 
 // end puts the part of one person in the place of its reservation.
-func (b *Budgets) end(ctx context.Context, tx db.Tx, r *Reservation, used Amount) (warnings []Use, err error) {
-	n, err := db.Changed(tx.ExecContext(ctx, `DELETE FROM budget_reservations WHERE id = ? AND process = ?`, r.id, b.process))
+func (b *Budgets) end(ctx context.Context, tx db.Tx, id int64, day string, call Call, used Amount) (warnings []Use, err error) {
+	n, err := db.Changed(tx.ExecContext(ctx, `DELETE FROM budget_reservations WHERE id = ? AND process = ?`, id, b.process))
 	if err != nil {
 		return nil, err
 	}
 	if n == 0 { // it was counted, since it took too long
-		used.Add(Amount{-r.call.Estimate.Tokens, -r.call.Estimate.Cost})
+		used.Add(Amount{-call.Estimate.Tokens, -call.Estimate.Cost})
 	}
 	if used == (Amount{}) {
 		return nil, nil
 	}
-	if warnings, err = b.addAll(ctx, tx, r, used); err != nil {
+	if warnings, err = b.addAll(ctx, tx, day, call, used); err != nil {
 		return nil, err
 	}
 	return warnings, b.forget(ctx, tx)
 }
 
 // addAll adds what a call has used in each scope, and returns what is to be warned of.
-func (b *Budgets) addAll(ctx context.Context, tx db.Tx, r *Reservation, used Amount) (warnings []Use, err error) {
+func (b *Budgets) addAll(ctx context.Context, tx db.Tx, day string, call Call, used Amount) (warnings []Use, err error) {
 	for _, scope := range []Scope{Person, Session, Total} {
-		if owner, is := r.call.owner(scope); is {
-			over, err := b.add(ctx, tx, r.day, scope, owner, used, r.call.Unseen)
+		if owner, is := call.owner(scope); is {
+			over, err := b.add(ctx, tx, day, scope, owner, used, call.Unseen)
 			if err != nil {
 				return nil, err
 			}
