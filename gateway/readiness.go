@@ -260,57 +260,50 @@ type prober[T any] struct {
 
 // question is one run of the check.
 type question[T any] struct {
-	asked time.Time
-	done  chan struct{} // closed when value and err are set
-	value T
-	err   error
+	prober *prober[T]
+	asked  time.Time
+	done   chan struct{} // closed when value and err are set
+	value  T
+	err    error
 }
 
 const (
 	probeEvery    = time.Second
 	probePatience = 30 * time.Second // how long a check may wait behind other work of a store that works
-	workWithin    = 5 * time.Second  // how long before a question other work may have succeeded
+	workWithin    = 8 * time.Second  // how long ago other work may have succeeded
 )
-
-// caller waits for the result of a question.
-type caller[T any] struct {
-	prober *prober[T]
-	*question[T]
-	began time.Time
-}
 
 // answer waits for the result until ctx ends. If the check waits for longer, behind a thousand other reads or writes, the
 // caller gets the latest good result, provided that the store has done other work meanwhile.
-func (c caller[T]) answer(ctx context.Context) (value T, err error) {
+func (q *question[T]) answer(ctx context.Context) (value T, err error) {
 	select {
-	case <-c.done:
-		return c.value, c.err
+	case <-q.done:
+		return q.value, q.err
 	case <-ctx.Done():
 	}
-	if time.Since(c.asked) < probePatience && c.prober.works(c.began.Add(-workWithin)) {
-		c.prober.mu.Lock()
-		defer c.prober.mu.Unlock()
-		return c.prober.good, nil
+	if time.Since(q.asked) < probePatience && q.prober.works(time.Now().Add(-workWithin)) {
+		q.prober.mu.Lock()
+		defer q.prober.mu.Unlock()
+		return q.prober.good, nil
 	}
 	return value, errors.New("the database does not answer")
 }
 
 // ask asks for the result of the check under way, of the last one if its result may still be reused, or of a new one.
-func (p *prober[T]) ask() caller[T] {
+func (p *prober[T]) ask() *question[T] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
 	if q := p.latest; q != nil {
 		select {
 		case <-q.done:
-			if now.Sub(q.asked) < p.every {
-				return caller[T]{p, q, now}
+			if time.Since(q.asked) < p.every {
+				return q
 			}
 		default:
-			return caller[T]{p, q, now}
+			return q
 		}
 	}
-	q := &question[T]{asked: now, done: make(chan struct{})}
+	q := &question[T]{prober: p, asked: time.Now(), done: make(chan struct{})}
 	p.latest = q
 	go func() {
 		defer close(q.done)
@@ -320,5 +313,5 @@ func (p *prober[T]) ask() caller[T] {
 			p.good = q.value
 		}
 	}()
-	return caller[T]{p, q, now}
+	return q
 }
