@@ -2,9 +2,9 @@
 // place, as a message that is edited at a pace which the platform takes. It knows no
 // platform: an adapter posts and edits the messages.
 //
-// The ID of the message is stored with the run, so that whoever delivers the reply knows it. Only the process that has
-// posted a message edits it, and turns it into the reply: an edit that another process has under way, such as a node that
-// was paused, may reach the platform at any later time. Any other process removes the message.
+// The ID of the message is stored with the run, so that the process that delivers the reply knows it. Only the process that has
+// posted a message edits it, and turns it into the reply. Any other process removes it, since an edit that a paused process has
+// under way may reach the platform at any later time.
 package preview
 
 import (
@@ -65,9 +65,8 @@ type Preview[A any] struct {
 
 	place  string
 	key    conversation.Key
-	former *Preview[A] // the preview that this one takes the place of, whose message is removed; nil: none
-	id     string      // ID of the message; "" = there is none. Only the goroutine may use it until it has ended
-	unsure bool        // the platform may still carry out an edit, likewise
+	id     string // ID of the message; "" = there is none. Only the goroutine may use it until it has ended
+	unsure bool   // the platform may still carry out an edit, likewise
 	stop   context.CancelFunc
 	done   chan struct{} // closed when the goroutine has ended
 	noted  chan struct{} // signals that text has changed
@@ -137,12 +136,12 @@ func (b *Board[A]) Note(place string, key conversation.Key, run int64, to A, tex
 	p := b.places[place]
 	switch {
 	case p == nil:
-		b.begin(place, n, nil)
+		b.begin(place, n)
 	case p.Run == run && !p.taken && !p.ended:
 		p.show(text)
 	case p.ended && !p.taken, p.Run != run && p.key == key: // its run was ended, or another process works it
 		p.stop()
-		b.begin(place, n, p)
+		b.begin(place, n)
 	default:
 		p.next = &n
 	}
@@ -160,11 +159,11 @@ func (b *Board[A]) Hurry(place string) {
 	}
 }
 
-// begin begins the preview of a place, after the former one there. The caller holds mu.
-func (b *Board[A]) begin(place string, n note[A], former *Preview[A]) {
+// begin begins the preview of a place. The caller holds mu.
+func (b *Board[A]) begin(place string, n note[A]) {
 	ctx, stop := b.node().While(context.Background())
 	p := &Preview[A]{
-		To: n.to, Run: n.run, place: place, key: n.key, former: former, stop: stop,
+		To: n.to, Run: n.run, place: place, key: n.key, stop: stop,
 		done: make(chan struct{}), noted: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
 	}
 	b.places[place] = p
@@ -192,7 +191,6 @@ func (p *Preview[A]) show(text string) {
 func (b *Board[A]) follow(ctx context.Context, p *Preview[A]) {
 	defer close(p.done)
 	defer b.ended(p)
-	b.removeFormer(ctx, p)
 	wait := b.cfg.Every(p.To)
 	for p.pause(ctx, wait) {
 		select {
@@ -224,22 +222,6 @@ func (b *Board[A]) follow(ctx context.Context, p *Preview[A]) {
 	}
 }
 
-// removeFormer removes the message of the preview whose place this one has taken.
-func (b *Board[A]) removeFormer(ctx context.Context, p *Preview[A]) {
-	former := p.former
-	if p.former = nil; former == nil {
-		return
-	}
-	<-former.done
-	if former.id == "" {
-		return
-	}
-	p.Anew = former.Run == p.Run
-	if err := b.cfg.Remove(ctx, former.To, former.id); err != nil {
-		b.cfg.Log.Debug("preview not removed", "place", p.place, "error", err)
-	}
-}
-
 // show posts or edits the message of a preview.
 func (b *Board[A]) show(ctx context.Context, p *Preview[A], text string) error {
 	if p.id == "" {
@@ -256,8 +238,8 @@ func isAnswer(err error) bool {
 	return errors.As(err, &refused) && (refused.Permanent || refused.RetryAfter > 0)
 }
 
-// post posts the message of a preview and stores its ID, while this process has the session's lock. It removes the message that
-// another process has posted for the run.
+// post posts the message of a preview and stores its ID, while this process has the session's lock. It removes an earlier message
+// of the run, such as one that another process has posted.
 func (b *Board[A]) post(ctx context.Context, p *Preview[A], text string) error {
 	if b.cfg.Store == nil {
 		id, err := b.cfg.Post(ctx, p, text)
@@ -317,7 +299,7 @@ func (b *Board[A]) ended(p *Preview[A]) {
 	p.ended = true
 	p.stop()
 	if b.isOpen && b.places[p.place] == p && !p.taken && p.next != nil {
-		b.begin(p.place, *p.next, p)
+		b.begin(p.place, *p.next)
 	}
 }
 
@@ -370,7 +352,7 @@ func (b *Board[A]) Done(place string, run int64) {
 	}
 	delete(b.places, place)
 	if p.next != nil && b.isOpen {
-		b.begin(place, *p.next, nil)
+		b.begin(place, *p.next)
 	}
 }
 
