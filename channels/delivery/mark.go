@@ -33,13 +33,10 @@ func (q *queue) markTaken(ctx context.Context, d conversation.Delivery, what str
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	defer context.AfterFunc(q.running, end)()
-	return q.mark(alive, what, func(ctx context.Context) error {
+	return q.markOver(alive, d.ID, what, func(ctx context.Context) error {
 		err := q.sender.outbox.Mark(ctx, d, mark, "")
 		if errors.Is(err, cluster.ErrLost) {
 			err = q.sender.outbox.Mark(cluster.WithoutMembership(ctx), d, mark, "")
-		}
-		if conversation.IsDamaged(err) && mark == conversation.MarkSent {
-			q.sender.unmarked.Store(d.ID, true)
 		}
 		return err
 	})
