@@ -36,7 +36,7 @@ type Delivery struct {
 	Interim bool // it is sent before its run has ended: a question, or a notice about one
 
 	RunID   int64
-	Preview string // the platform's id of the message that shows the answer so far, as stored with the run; "" = there is none, or it is for another delivery of the run
+	Preview string // the platform's ID of the message that shows the answer so far, as stored with the run, or that has become this reply; "" = there is none
 
 	Transcript *Transcript // goes along as a file; nil = none
 	NoFile     bool        // a long text goes as messages, not as a file, since the place takes no files; not stored
@@ -166,9 +166,7 @@ var deliveryColumns = `o.id, o.channel, o.account, o.address, o.text, o.actions,
 		SELECT ` + db.Either(`json_group_array(part_id)`, `coalesce(json_agg(part_id), '[]')`) + `
 		FROM (SELECT part_id FROM outbox_parts WHERE outbox_id = o.id AND n >= ` + sentParts + ` ORDER BY n) AS parts),
 	o.attempts, o.created_at, o.held_at, (SELECT key FROM sessions WHERE sessions.id = o.session_id), o.error, o.interim, o.run_id,
-	coalesce((SELECT CASE WHEN preview = '' OR EXISTS (
-			SELECT 1 FROM outbox older WHERE older.session_id = o.session_id AND older.run_id = o.run_id AND older.state = 'due' AND older.id < o.id)
-		THEN '' ELSE preview END FROM inbox WHERE inbox.id = o.run_id), '')`
+	coalesce((SELECT preview FROM inbox WHERE inbox.id = o.run_id), '')`
 
 // scanDelivery reads the deliveryColumns, and what a query has behind them.
 func scanDelivery(rows *sql.Rows, more ...any) (d Delivery, err error) {
@@ -255,17 +253,11 @@ func markSent(ctx context.Context, tx db.Tx, d Delivery) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE outbox SET state = ?, sent = coalesce(?, sent), attempts = ?, error = '', text = '', address = '', actions = NULL, transcript = NULL
 		WHERE id = ? AND state = 'due'`, replySent, sent, d.Attempts, d.ID)
-	if err == nil {
-		err = endPreview(ctx, tx, d)
-	}
 	return err
 }
 
 func markFailed(ctx context.Context, tx db.Tx, d Delivery, reason string) error {
 	if err := insertParts(ctx, tx, d); err != nil {
-		return err
-	}
-	if err := endPreview(ctx, tx, d); err != nil {
 		return err
 	}
 	_, err := tx.ExecContext(ctx, `UPDATE outbox SET state = ?, attempts = ?, error = ? WHERE id = ?`,
@@ -383,6 +375,11 @@ type newReply struct {
 // insertReplies stores the replies of a run.
 func insertReplies(ctx context.Context, tx db.Tx, run Run, session int64, done Committed, at time.Time) ([]newReply, error) {
 	replies := make([]newReply, len(run.Replies))
+	if len(replies) > 1 { // after a /stop, for several places: as read from the store, none has the preview
+		if _, err := tx.ExecContext(ctx, `UPDATE inbox SET preview = '' WHERE id = ?`, run.ID()); err != nil {
+			return nil, err
+		}
+	}
 	for i, d := range run.Replies {
 		d.Key, d.RunID, d.Text, d.At = run.Key, run.ID(), db.Text(d.Text), at
 		if i == 0 {

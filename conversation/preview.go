@@ -28,15 +28,6 @@ func (s *Store) SetPreview(ctx context.Context, key Key, run int64, from, to str
 	})
 }
 
-// endPreview stores that a message is no longer the preview of its run, since a delivery consists of it.
-func endPreview(ctx context.Context, tx db.Tx, d Delivery) error {
-	if len(d.Sent) == 0 {
-		return nil
-	}
-	_, err := tx.ExecContext(ctx, `UPDATE inbox SET preview = '' WHERE id = (SELECT run_id FROM outbox WHERE id = ?) AND preview = ?`, d.ID, d.Sent[0])
-	return err
-}
-
 // IsUnderWay reports whether a run has begun with a message that was written in a place, or will begin with it, and no answer is stored.
 func (s *Store) IsUnderWay(ctx context.Context, place Key, run int64) (is bool, err error) {
 	err = db.ShortRow(ctx, s.db, `SELECT EXISTS (

@@ -132,9 +132,9 @@ func (c *Channel) previewOf(text string) (part channels.Part, ok bool) {
 	return part, true
 }
 
-// takePreview ends the preview of a delivery's run, and returns the message whose place the reply takes; 0 for none. It removes a
-// message that the reply can't replace: one of another process, or any if the reply begins with a picture. done frees the place for
-// the next answer's preview. The error is a *SendError.
+// takePreview ends the preview of a delivery's run, and returns the message that becomes the reply; 0 for none. It removes a
+// message that can't: one of another process, or any unless replaces is true. done frees the place for the next preview. The error
+// is a *SendError.
 func (c *Channel) takePreview(ctx context.Context, to address, d conversation.Delivery, replaces bool) (id int64, done func(), err error) {
 	at := string(to.key())
 	shown, stale, err := c.previews.Take(ctx, at, d)

@@ -46,7 +46,7 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 		}
 	}
 	if p.Index == 0 {
-		shown, done, taking := c.takePreview(ctx, to, d, p.File == nil)
+		shown, done, taking := c.takePreview(ctx, to, d, p.File == nil && !d.Interim)
 		if taking != nil {
 			return "", taking
 		}
