@@ -103,6 +103,23 @@ func TestAPreviewThatWasDeletedIsPostedAnew(t *testing.T) {
 	}
 }
 
+// A question is a message of its own, and the answer so far is removed before it.
+func TestPreviewIsRemovedBeforeAQuestion(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	c := g.channel()
+	g.run(c)
+	g.srv.AddChat(telegramtest.Private(ada))
+	must(t, g.srv.WaitPolling(deadline(t)))
+	c.Preview("telegram:chat:42", 0, `{"chat":42}`, "Let me look")
+	shown := g.waitShown(42, "Let me look …")
+	_, err := c.Send(deadline(t), conversation.Delivery{Address: `{"chat":42}`, Interim: true}, partOf("May I?"))
+	must(t, err)
+	if question := g.waitShown(42, "May I?"); question.ID == shown.ID {
+		t.Error("the question is the message of the preview")
+	}
+}
+
 // The preview of the text before a picture is removed if the answer is the picture alone, also when Telegram asks to
 // wait first, and the next answer does not reuse its message.
 func TestPreviewIsRemovedBeforeAPictureAlone(t *testing.T) {
