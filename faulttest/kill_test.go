@@ -215,24 +215,49 @@ func fromEnv(t *testing.T, name string, byDefault int64) int64 {
 	return n
 }
 
-// Two gateways serve one database. What the one that is killed had under way is answered by the other.
+// Two gateways serve one database. One of them is killed or paused while it shows an answer. What it had under way is answered once,
+// by the other one or by itself when it goes on, and no beginning of an answer stays in the chat.
 func TestGatewayAnswersWhatAnotherOneHasLeft(t *testing.T) {
 	t.Parallel()
 	if storetest.OnPostgres() {
 		t.Skip("nodes of a cluster find each other's work by themselves")
 	}
-	w := newWorld(t, settings{})
-	held := w.holdModel("m1")
-	first := w.startServing()
-	second := w.startServing()
-	second.Signal(syscall.SIGSTOP) // so that the first one takes the message
-	w.say(1, "m1")
-	w.awaitReached("the model call", held)
-	second.Signal(syscall.SIGCONT)
-	first.Kill()
-	held.Open()
-	w.awaitLog("another gateway on this database has ended")
-	w.awaitAnswer(1, "m1")
-	second.Stop()
-	w.expectClean()
+	for name, end := range map[string]func(w *world, first *gatewaytest.Process, held *gate){
+		"killed": func(w *world, first *gatewaytest.Process, held *gate) {
+			first.Kill()
+			held.Open()
+			w.say(1, "m2")
+		},
+		"paused": func(w *world, first *gatewaytest.Process, held *gate) {
+			first.Signal(syscall.SIGSTOP)
+			held.Open()
+			w.say(1, "m2")
+			first.Signal(syscall.SIGCONT)
+			first.Stop()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, settings{})
+			held := newGate(t)
+			w.model.Quiet()
+			w.model.Reply(func(c llmtest.Call) llmtest.Answer {
+				a := answerTo(c)
+				a.Pieces, a.HoldAt, a.Hold = len(a.Text), 2, held.opened
+				return a
+			})
+			first := w.startServing()
+			w.say(1, "m1")
+			gatewaytest.Await(t, "the answer so far", func() bool { return len(w.platform.sent(1)) == 1 })
+			second := w.startServing()
+			end(w, first, held)
+			w.awaitLog("another gateway on this database has ended")
+			gatewaytest.Await(t, "an answer to each message, and nothing else", func() bool {
+				shown := strings.Fields(strings.ReplaceAll(strings.Join(w.platform.sent(1), " "), "re ", ""))
+				return slices.Equal(shown, []string{"m1", "m2"})
+			})
+			second.Stop()
+			w.expectClean()
+		})
+	}
 }

@@ -24,6 +24,7 @@ type sqliteFile struct {
 	damages *damages
 	locks   *locks
 	unclean bool
+	other   int // PID of another daemon that had the database open when this one was marked; 0: there was none
 }
 
 func openSQLite(ctx context.Context, config Config) (*DB, error) {
@@ -196,5 +197,6 @@ func (f *sqliteFile) lock(_ context.Context, name string) (release func(), err e
 
 func (f *sqliteFile) markDaemon() error {
 	_, _, err := f.locks.try(daemonLock, syscall.F_RDLCK)
+	f.other = f.locks.otherDaemon()
 	return err
 }

@@ -286,7 +286,7 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 const watchEvery = time.Second
 
 func (f *sqliteFile) watch(ctx context.Context, back func()) {
-	returns, other := f.writer.placement.returns.Load(), f.locks.otherDaemon()
+	returns, other := f.writer.placement.returns.Load(), f.other
 	clock.Every(ctx, watchEvery, func() {
 		if f.writer.placement.missing.Load() != nil || f.files.look() != nil {
 			f.writer.lookAgain()
@@ -295,14 +295,11 @@ func (f *sqliteFile) watch(ctx context.Context, back func()) {
 			returns = now
 			back()
 		}
-		if before := other; before != 0 {
-			if other = f.locks.otherDaemon(); other != before {
-				f.log.Warn("another gateway on this database has ended; this one answers what it has left", "pid", before)
-				back()
-			}
-			return
+		before := other
+		if other = f.locks.otherDaemon(); before != 0 && other != before {
+			f.log.Warn("another gateway on this database has ended; this one answers what it has left", "pid", before)
+			back()
 		}
-		other = f.locks.otherDaemon()
 	})
 }
 
