@@ -172,11 +172,11 @@ func sharedMessages(onServer bool) string {
 	}
 	return `
 		WITH parts AS (
-			SELECT o.id, o.channel, o.session_id, j.value AS part FROM outbox o CROSS JOIN ` + each + `
-			UNION SELECT o.id, o.channel, o.session_id, p.part_id FROM outbox o JOIN outbox_parts p ON p.outbox_id = o.id)
+			SELECT o.id, o.channel, o.account, o.session_id, j.value AS part FROM outbox o CROSS JOIN ` + each + `
+			UNION SELECT o.id, o.channel, o.account, o.session_id, p.part_id FROM outbox o JOIN outbox_parts p ON p.outbox_id = o.id)
 		SELECT p.channel || ' ' || p.part FROM parts p JOIN outbox o ON o.id = p.id JOIN runs r ON r.id = o.run_id
 		WHERE r.kind = 'agent' AND p.part <> 'unknown'
-		GROUP BY p.channel, p.session_id, p.part HAVING count(DISTINCT p.id) > 1`
+		GROUP BY p.channel, p.account, p.session_id, p.part HAVING count(DISTINCT p.id) > 1`
 }
 
 // expectOwnMessages checks a database on a server: each delivery has messages of its own on the platform.

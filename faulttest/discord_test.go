@@ -19,7 +19,8 @@ type discord struct {
 	home   discordtest.Guild
 	lobby  discordtest.Channel // parent of the threads
 	places map[int]discordPlace
-	chats  map[string]int // by the channel's id
+	chats  map[string]int     // by the channel's id
+	people []discordtest.User // see crowd
 	limits map[int]time.Duration
 }
 
@@ -97,8 +98,29 @@ func (*discord) load() load {
 	return load{kills: 5, life: 3000 * time.Millisecond, pace: 40 * time.Millisecond, slowly: 8}
 }
 
-func (s *discord) say(chat int, text string) {
+func (s *discord) say(chat int, text string) { s.sayAs(s.discordPlace(chat), text) }
+
+// sayInTurn has the n-th message of a group written by one of eight people, so that those that wait together are fewer than the
+// model is shown of one person.
+func (s *discord) sayInTurn(chat, n int, text string) {
 	at := s.discordPlace(chat)
+	if at.Type != discordtest.DMChannel {
+		at.who = s.crowd()[n%8]
+	}
+	s.sayAs(at, text)
+}
+
+// crowd returns eight people, who are the same in each group.
+func (s *discord) crowd() []discordtest.User {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.people) < 8 {
+		s.people = append(s.people, s.Person(fmt.Sprintf("Writer %d", len(s.people))))
+	}
+	return s.people
+}
+
+func (s *discord) sayAs(at discordPlace, text string) {
 	if at.Type == discordtest.TextChannel {
 		s.Say(at.Channel, at.who, "not to the assistant")
 		text = discordtest.Bot.Mention() + " " + text

@@ -125,7 +125,7 @@ func (w *world) talk(random *rand.Rand) (quiet func()) {
 		for {
 			chat := 1 + random.IntN(loadChats)
 			count[chat]++
-			w.say(chat, fmt.Sprintf("c%dm%d", chat, count[chat]))
+			w.sayInTurn(chat, count[chat], fmt.Sprintf("c%dm%d", chat, count[chat]))
 			select {
 			case <-end:
 				return

@@ -124,10 +124,24 @@ func (w *world) checkLogsAndCalls() {
 
 // say has a person write a text, and records it.
 func (w *world) say(chat int, text string) {
-	w.mu.Lock()
-	w.said[chat] = append(w.said[chat], text)
-	w.mu.Unlock()
+	w.noteSaid(chat, text)
 	w.platform.say(chat, text)
+}
+
+// sayInTurn is like say for the n-th message of a chat. In Discord's groups, the people of a crowd write in turn.
+func (w *world) sayInTurn(chat, n int, text string) {
+	if groups, is := w.platform.(*discord); is {
+		w.noteSaid(chat, text)
+		groups.sayInTurn(chat, n, text)
+		return
+	}
+	w.say(chat, text)
+}
+
+func (w *world) noteSaid(chat int, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said[chat] = append(w.said[chat], text)
 }
 
 // answerTo answers with the texts of all messages that the call has to answer, so that each reply shows

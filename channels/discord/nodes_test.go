@@ -29,7 +29,7 @@ func newNode(t *testing.T, srv *discordtest.Server, url string) (*gateway, *Chan
 	g := &gateway{t: t, srv: srv, store: store, cfg: DefaultConfig(), changed: make(chan struct{})}
 	g.cfg.Token, g.cfg.APIURL, g.cfg.Access = discordtest.Token, srv.URL, "open"
 	c, err := New(Deps{
-		Config: g.cfg, Store: testStore{store, g}, Groups: bots.New(store), Commands: commands, Node: store.Node(),
+		Config: g.cfg, Store: testStore{store, g}, Previews: store, Groups: bots.New(store), Commands: commands, Node: store.Node(),
 		Log: slog.New(slog.NewTextHandler(testLog{t, &g.log}, nil)),
 		Health: func(state, detail string) {
 			g.note(func() { g.states, g.details = append(g.states, state), append(g.details, detail) })

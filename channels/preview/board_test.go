@@ -76,6 +76,7 @@ func TestBoardShowsTheNewestTextAtAPace(t *testing.T) {
 		}
 		b.Note("place", "b", 2, 2, "x")
 		time.Sleep(pace + time.Millisecond)
+		synctest.Wait()
 		b.Note("place", "a", 1, 1, "abcd")
 		time.Sleep(3 * pace)
 		synctest.Wait()
@@ -129,6 +130,7 @@ func TestBoardShowsTheNextAnswerAfterTheReply(t *testing.T) {
 			end := b.Open()
 			b.Note("place", "a", 1, 1, "one")
 			time.Sleep(2 * pace)
+			synctest.Wait()
 			if next != 1 {
 				b.Note("place", "b", next, 2, "tw")
 			}
@@ -139,6 +141,7 @@ func TestBoardShowsTheNextAnswerAfterTheReply(t *testing.T) {
 				b.Note("place", "b", next, 2, "two")
 			}
 			time.Sleep(2 * pace)
+			synctest.Wait()
 			if _, _, ok := b.UnderWay("place"); ok || !slices.Equal(s.texts, []string{"one"}) {
 				t.Errorf("%s: shown while the reply is sent: %q", name, s.texts)
 			}
@@ -166,8 +169,10 @@ func TestBoardShowsTheNextRunOfASession(t *testing.T) {
 		defer b.Open()()
 		b.Note("place", "a", 1, 1, "one")
 		time.Sleep(2 * pace)
+		synctest.Wait()
 		b.Note("place", "a", 2, 1, "two")
 		time.Sleep(2 * pace)
+		synctest.Wait()
 		if id, stale, err := b.Take(t.Context(), "place", conversation.Delivery{RunID: 1, Preview: "message 1"}); id != "" || stale != "message 1" || err != nil {
 			t.Errorf("the reply of the first run replaces %q, and removes %q: %v", id, stale, err)
 		}
@@ -186,9 +191,11 @@ func TestReplyDoesNotReplaceAMessageWithAnEditUnderWay(t *testing.T) {
 		defer b.Open()()
 		b.Note("place", "a", 1, 1, "one")
 		time.Sleep(2 * pace)
+		synctest.Wait()
 		s.fails = []error{errors.New("no answer")}
 		b.Note("place", "a", 1, 1, "one two")
 		time.Sleep(2 * pace)
+		synctest.Wait()
 		if id, stale, err := b.Take(t.Context(), "place", reply(1)); id != "" || stale != "message 1" || err != nil {
 			t.Errorf("the reply replaces %q, and removes %q: %v", id, stale, err)
 		}
@@ -204,6 +211,7 @@ func TestBoardShowsNothingMoreOfAnEndedAnswer(t *testing.T) {
 		end := b.Open()
 		b.Note("place", "a", 1, 1, "a")
 		time.Sleep(pace + time.Millisecond)
+		synctest.Wait()
 		if _, _, err := b.Take(t.Context(), "place", reply(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -211,8 +219,10 @@ func TestBoardShowsNothingMoreOfAnEndedAnswer(t *testing.T) {
 		b.End("place", 1)
 		b.Note("place", "a", 1, 1, "abc")
 		time.Sleep(2 * pace)
+		synctest.Wait()
 		b.Note("place", "a", 2, 2, "x")
 		time.Sleep(2 * pace)
+		synctest.Wait()
 		end()
 		if !slices.Equal(s.texts, []string{"a", "x"}) {
 			t.Errorf("shown: %q", s.texts)
@@ -228,6 +238,7 @@ func TestBoardWaitsForARequestBeforeTheReply(t *testing.T) {
 		defer b.Open()()
 		b.Note("place", "a", 1, 1, "half")
 		time.Sleep(2 * pace)
+		synctest.Wait()
 		if id, _, err := b.Take(t.Context(), "place", reply(1)); err != nil || id != "message 1" || len(s.texts) != 1 {
 			t.Errorf("taken as %q, shown %q, %v", id, s.texts, err)
 		}
@@ -251,12 +262,14 @@ func TestBoardGivesUpRefusedPreviewsAndThoseOfDeadRuns(t *testing.T) {
 			for range 6 {
 				b.Note("place", "a", 1, 1, "text")
 				time.Sleep(10 * time.Second)
+				synctest.Wait()
 			}
 			synctest.Wait()
 			if len(s.texts) != test.want {
 				t.Errorf("%s: shown %d times, want %d", name, len(s.texts), test.want)
 			}
 			time.Sleep(time.Hour) // the run is dead
+			synctest.Wait()
 			if _, _, ok := b.UnderWay("place"); ok {
 				t.Errorf("%s: the preview stays for ever", name)
 			}

@@ -633,7 +633,7 @@ func TestVerifyFindsContradictionsBetweenTables(t *testing.T) {
 // fillTables puts rows into tables that an ordinary chat does not fill.
 const fillTables = `
 	INSERT INTO imported_runs SELECT conversation_id, id, kind, status, model, rounds, prompt_tokens, cached_tokens, completion_tokens, error,
-		started_at, ended_at, sender, messages, steps, finish_reason, new_conversation, instructions, agent, warnings FROM runs WHERE conversation_id IS NOT NULL LIMIT 3;
+		started_at, ended_at, sender, messages, steps, finish_reason, new_conversation, instructions, agent, warnings, cost FROM runs WHERE conversation_id IS NOT NULL LIMIT 3;
 	INSERT INTO run_instructions VALUES ((SELECT min(id) FROM conversations), 'hash', '["be brief"]');
 	INSERT INTO background_steps VALUES (1, (SELECT min(id) FROM conversations), 1, '{}', 0);
 	INSERT INTO tool_lists VALUES ('files', 'hash', '{}', 0);
