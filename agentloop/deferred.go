@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"parley/agentloop/command"
@@ -86,13 +87,18 @@ func (l *loop) whileDeferred(intake, runs context.Context, snapshot conversation
 		if cause := l.router.outages.cause(model); cause != nil {
 			kind = cause.Kind
 		}
-		l.addDeferred(runs, deferred.Deferral{Key: l.key, Took: fresh, Model: model, Until: l.deps.Store.Now(), Notice: kind.WaitWords()})
+		l.addDeferred(runs, fresh, model, l.deps.Store.Now(), kind)
 	}
 	return false
 }
 
-// addDeferred stores that messages wait for the model, and tells the chat.
-func (l *loop) addDeferred(ctx context.Context, w deferred.Deferral) error {
+// addDeferred stores that messages wait for the model until a time, and tells the chat. The texts of reminders among them that have
+// not waited yet are told at once.
+func (l *loop) addDeferred(ctx context.Context, took []conversation.Inbound, model string, until time.Time, kind llm.Kind) error {
+	w := deferred.Deferral{Key: l.key, Took: took, Model: model, Until: until, Notice: kind.WaitWords()}
+	if texts := reminderTexts(slices.DeleteFunc(slices.Clone(took), func(in conversation.Inbound) bool { return !in.DeferredSince.IsZero() })); texts != "" {
+		w.Notice, w.IsReminder = texts+w.Notice, true
+	}
 	var due []conversation.Delivery
 	err := l.persist(ctx, "store that messages wait", func() (err error) {
 		due, err = deferred.New(l.deps.Store).Add(ctx, w)
@@ -145,7 +151,7 @@ func (l *loop) serversFault(runs context.Context, q *question, begun journal.Run
 	}
 	l.apart = false
 	l.suspend(runs, begun)
-	if l.addDeferred(runs, deferred.Deferral{Key: l.key, Took: q.took, Model: model, Until: until, Notice: cause.Kind.WaitWords()}) != nil && runs.Err() == nil {
+	if l.addDeferred(runs, q.took, model, until, cause.Kind) != nil && runs.Err() == nil {
 		return err
 	}
 	return nil

@@ -480,3 +480,25 @@ func TestRetryAnswersWhatHasFailed(t *testing.T) {
 		}
 	}
 }
+
+// A reminder that is due while the model can't be called reaches the chat at once, although the chat knows that messages wait. The
+// model answers it when it is back.
+func TestReminderIsToldWhileTheModelIsDown(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, patient)
+	back := h.outage(503)
+	h.say(room, "first")
+	h.reply(room)
+	h.awaitDeferred(1)
+	reminder := h.inbound(room, "Reminder: call Ben")
+	reminder.Options.Reminder = 1
+	h.accept(reminder)
+	if told := h.reply(room); !strings.HasPrefix(told, "Reminder: call Ben\n\n⏳") {
+		t.Errorf("the chat is told %q", told)
+	}
+	h.awaitDeferred(2)
+	back()
+	if answer := h.reply(room); !strings.Contains(answer, "call Ben") {
+		t.Errorf("the answer is %q", answer)
+	}
+}

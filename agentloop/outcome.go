@@ -217,13 +217,18 @@ func doneInWords(messages []window.Entry) string {
 // unanswered returns the reply to messages of one origin to which the model gives no answer.
 // The texts of reminders among them come first, so that people are reminded all the same.
 func (l *loop) unanswered(took []conversation.Inbound, text string) []conversation.Delivery {
+	return l.reply(took, reminderTexts(took)+text)
+}
+
+// reminderTexts returns the texts of the reminders among messages, each with an empty line behind it.
+func reminderTexts(list []conversation.Inbound) string {
 	var b strings.Builder
-	for _, in := range took {
+	for _, in := range list {
 		if in.Options.Reminder != 0 {
 			b.WriteString(in.Text + "\n\n")
 		}
 	}
-	return l.reply(took, b.String()+text)
+	return b.String()
 }
 
 // failureWords returns the text by which an error is reported in the chat. Only the operator

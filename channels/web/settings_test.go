@@ -127,6 +127,7 @@ func TestReminderIsShownWhenTheModelFails(t *testing.T) {
 	h.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: http.StatusUnauthorized} })
 	h.start()
 	gatewaytest.Await(t, "the reminder", func() bool {
-		return strings.Contains(h.browser.Page("/chat/plans"), "Your message is kept; /retry tries again.")
+		page := h.browser.Page("/chat/plans")
+		return strings.Contains(page, "call Ben") && strings.Contains(page, "I will answer when it is back.")
 	})
 }

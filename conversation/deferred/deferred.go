@@ -32,6 +32,8 @@ type Deferral struct {
 	Model  string    // name of the model that can't be called
 	Until  time.Time // when they are tried again at the earliest
 	Notice string    // tells the chat, once for all that waits in the session at a time
+
+	IsReminder bool // Notice holds a reminder, and is told even if the chat knows that messages wait
 }
 
 // Add stores that messages wait, and returns the notice that is to be sent for it. There is none if others wait in the session
@@ -53,7 +55,7 @@ func (d *Deferred) Add(ctx context.Context, w Deferral) (due []conversation.Deli
 			}
 			changed += n
 		}
-		if told || changed == 0 || last.Keep {
+		if told && !w.IsReminder || changed == 0 || last.Keep {
 			return nil
 		}
 		to := last.Destination()
