@@ -10,8 +10,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// What a call has cost stays what it was when the prices change, for its run, in sums and of calls in the background. Calls without
-// a price count by the prices of today.
+// A change of prices does not change the cost of earlier calls: in runs, sums and background calls. Calls that had no price count by
+// the present prices.
 func TestCostsStayWhatTheyWereWhenPricesChange(t *testing.T) {
 	t.Parallel()
 	var price atomic.Int64 // of a token; negative: the model has none

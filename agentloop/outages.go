@@ -38,7 +38,7 @@ type outages struct {
 	changed  chan struct{}                 // holds one token when a deferred session may begin
 }
 
-// outage is what is known of a model.
+// outage is the state of one model, from the runs of this process.
 type outage struct {
 	since    time.Time        // when the first of the latest failures in a row came; zero = the latest run was answered
 	first    conversation.Key // its session

@@ -192,7 +192,7 @@ func TestARunIsChargedToThoseWhoseMessagesItAnswers(t *testing.T) {
 	}
 }
 
-// A person who has used up a budget is refused alone, and not with those whose messages wait beside theirs.
+// A person over budget is refused alone. Other people whose messages wait in the same session are answered.
 func TestAPersonOverBudgetIsRefusedAlone(t *testing.T) {
 	t.Parallel()
 	h := newCapped(t, budgets.Config{PersonTokens: 1000})

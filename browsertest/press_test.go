@@ -211,7 +211,7 @@ func TestAPressOnAQuestionOutlivesAnotherMessage(t *testing.T) {
 	another.clean()
 }
 
-// What is pressed in an answer under way is clicked, whatever comes to it before the release.
+// A press inside an answer that is being written is a click, although more text arrives before the release.
 func TestAPressInAnAnswerOutlivesItsEnd(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -233,7 +233,7 @@ func TestAPressInAnAnswerOutlivesItsEnd(t *testing.T) {
 	b.clean()
 }
 
-// What was deleted is back where the moment to undo it ends between the press and the release.
+// Undo restores a deleted chat although its time limit ends between the press and the release.
 func TestAPressOnUndoOutlivesItsMoment(t *testing.T) {
 	t.Parallel()
 	if chrome == nil {

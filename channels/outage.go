@@ -37,7 +37,7 @@ func NewOutage(log *slog.Logger) *Outage {
 	return &Outage{log: log, failing: map[string]bool{}, logged: map[string]time.Time{}}
 }
 
-// Failed records that an attempt has failed. what is anything that names its subject, such as a session.
+// Failed records a failed attempt. what names the subject of the attempt, such as a session.
 func (o *Outage) Failed(what string, trouble Trouble, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -75,7 +75,7 @@ type Room struct {
 	ToolCount int
 }
 
-// leastRoom is how many tokens a call needs beside the frame: a question, and something of what came before it.
+// leastRoom is the minimum number of tokens for messages in a call, beside the frame: a question and a little history.
 const leastRoom = 3 * MinQuestion
 
 // Lacks returns by how many tokens the budget is too small: however far the prompt is cut, the rest is not enough for a question

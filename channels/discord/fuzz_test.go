@@ -10,8 +10,8 @@ import (
 	"parley/channels/discord/discordtest"
 )
 
-// Whatever an event holds, what is accepted of it can be stored, answered and shown, and is not many
-// times as long as the event.
+// FuzzEvent checks that a message accepted from any event can be stored, answered and shown, and is not many times as long as
+// the event.
 func FuzzEvent(f *testing.F) {
 	const author = `"id":"5000000000000","channel_id":"20","author":{"id":"9","username":"ann","global_name":"Ann"}`
 	for _, seed := range []string{

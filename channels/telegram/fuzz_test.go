@@ -9,8 +9,8 @@ import (
 	"parley/channels/access"
 )
 
-// Whatever an update holds, what is accepted of it can be stored, answered and shown, and is not many
-// times as long as the update.
+// FuzzUpdate checks that a message accepted from any update can be stored, answered and shown, and is not many times as long as
+// the update.
 func FuzzUpdate(f *testing.F) {
 	const private = `"message_id":5,"date":1700000000,"chat":{"id":42,"type":"private"},"from":{"id":42,"first_name":"Ada"}`
 	const inGroup = `"message_id":5,"date":1700000000,"chat":{"id":-1001,"type":"supergroup","title":"Friends"},"from":{"id":42,"first_name":"Ada"}`
